@@ -1,0 +1,34 @@
+VENV   := .venv
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.10 python3 python,$(if $(shell $(p) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 12))' 2>/dev/null && echo yes),$(p))))
+PY     := $(VENV)/bin/python
+READY  := $(VENV)/.ready
+export TOKENIZERS_PARALLELISM = false
+
+.PHONY: run test lint format clean help
+
+help:    ## Show this list
+	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*## /\t/'
+
+$(READY): requirements.txt
+	@if [ -z "$(PYTHON)" ]; then echo "error: Python 3.10 or 3.11 is needed (RecBole 1.2.1 needs ray <= 2.6.3, which has no build for 3.12 or later); none was found on PATH. Name one with: make PYTHON=/path/to/python3.11"; exit 1; fi
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+run: $(READY)    ## Train AdapTauLightGCN on the ml-100k that ships inside RecBole
+	$(PY) run_recbole_adaptau.py
+
+test: $(READY)    ## Run the whole test suite
+	$(PY) -m pytest
+
+lint: $(READY)    ## Check style and types
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: $(READY)    ## Rewrite the code in the house style
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+clean:    ## Remove the virtual environment and everything generated but runs and data
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

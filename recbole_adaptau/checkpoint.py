@@ -1,0 +1,228 @@
+"""Checkpoints as plain data: written whole or not at all, read without running anything that is in them.
+
+RecBole pickles its Config into every checkpoint, which PyTorch >= 2.6 refuses to read (RecBole issue 2215)
+and which runs code when read. Here the Config becomes a dict of settings from which an equal one is rebuilt.
+"""
+
+import contextlib
+import io
+import os
+import pickle
+import sys
+import zipfile
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from recbole.config import Config
+
+from recbole_adaptau.errors import CheckpointError, did_you_mean
+
+# What Config works out by itself; given back to it, some of these would change its course
+# (a `local_rank` starts a process group) and the device may not exist on the machine that loads.
+DERIVED = (
+    "device",
+    "MODEL_TYPE",
+    "MODEL_INPUT_TYPE",
+    "eval_type",
+    "single_spec",
+    "local_rank",
+    "valid_neg_sample_args",
+    "test_neg_sample_args",
+    "valid_metric_bigger",
+)
+
+_SPARSE = (sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.lil_matrix)
+_NUMBERS = (np.float64, np.float32, np.int64, np.int32, np.bool_, np.object_)
+
+# Arrays that some of RecBole's models keep beside their weights (ItemKNN, EASE, SLIMElastic). They are data:
+# reading one runs numpy's and scipy's own constructors and nothing from the file.
+DATA_CLASSES: list[Any] = [
+    np.core.multiarray._reconstruct,
+    np.core.multiarray.scalar,
+    np.ndarray,
+    np.matrix,
+    np.dtype,
+    *(type(np.dtype(number)) for number in _NUMBERS),
+    *_SPARSE,
+]
+
+_LEAVES = {
+    type(None),
+    bool,
+    int,
+    float,
+    str,
+    bytes,
+    torch.Tensor,
+    torch.nn.Parameter,
+    torch.Size,
+    torch.dtype,
+}
+
+
+def plain(value: Any) -> Any:
+    """`value` as tensors, numbers, strings, lists, tuples and dicts; whatever else it holds becomes text.
+
+    Numpy numbers become Python's, arrays become lists, a set a sorted list, an enum its name. The containers
+    are new ones, so changing the result leaves `value` alone.
+    """
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {plain(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return (tuple if isinstance(value, tuple) else list)(plain(entry) for entry in value)
+    if isinstance(value, set | frozenset):
+        return sorted((plain(entry) for entry in value), key=str)
+    if value is None or isinstance(value, bool | int | float | str | torch.Tensor):
+        return value
+    return str(value)
+
+
+def config_settings(config: Config) -> dict[str, Any]:
+    """The settings from which `rebuild_config` makes an equal Config, on this machine or another."""
+    settings = {key: plain(value) for key, value in config.final_config_dict.items() if key not in DERIVED}
+    # RecBole joins the dataset's name on to data_path, and puts its own folder there for ml-100k whatever is
+    # given; cutting the exact suffix off (no dirname) keeps the join equal to the letter.
+    path, name = str(settings.pop("data_path", "")), settings["dataset"]
+    if name != "ml-100k":
+        settings["data_path"] = path[: -len(name)] if path.endswith(name) else path
+    negatives = settings.get("train_neg_sample_args")
+    if isinstance(negatives, dict) and negatives.get("distribution") == "none":
+        settings["train_neg_sample_args"] = None
+    return settings
+
+
+@contextlib.contextmanager
+def shielded_argv() -> Iterator[None]:
+    """Hide the host program's arguments, which RecBole's Config would take for its own."""
+    argv = sys.argv
+    sys.argv = argv[:1] or [""]
+    try:
+        yield
+    finally:
+        sys.argv = argv
+
+
+def quoted(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings for a Config whose strings stay what they are.
+
+    RecBole calls eval() on every string it is given. Quoted, a string evaluates to itself and nothing runs.
+    """
+    return {key: repr(value) if isinstance(value, str) else value for key, value in settings.items()}
+
+
+def rebuild_config(settings: Mapping[str, Any]) -> Config:
+    """The Config that `config_settings` described; nothing but `settings` has a say in it."""
+    with shielded_argv():
+        return Config(model=settings["model"], dataset=settings["dataset"], config_dict=quoted(plain(settings)))
+
+
+def _refuse_unreadable(value: Any, where: str) -> None:
+    """Raise for what `load` would refuse, while the previous checkpoint is still in place."""
+    kind = type(value)
+    if kind in (dict, OrderedDict):
+        for key, entry in value.items():
+            _refuse_unreadable(key, f"a key of {where}")
+            _refuse_unreadable(entry, f"{where}[{key!r}]")
+    elif kind in (list, tuple):
+        for position, entry in enumerate(value):
+            _refuse_unreadable(entry, f"{where}[{position}]")
+    elif kind in (np.ndarray, np.matrix):
+        if value.dtype not in _NUMBERS or value.dtype == object:
+            raise CheckpointError(f"cannot save {where}: an array of {value.dtype} is not plain data.")
+    elif kind not in _LEAVES and kind not in _SPARSE:
+        raise CheckpointError(
+            f"cannot save {where}: a {kind.__module__}.{kind.__qualname__} is not plain data "
+            "(tensors, numbers, text, lists, tuples, dicts)."
+        )
+
+
+def save(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write `state` to `path` so that a reader finds the old file or the new one, never a part.
+
+    Raises:
+        CheckpointError: something in `state` is not plain data, or the file system refused; the file that was
+            at `path` before is untouched and nothing else is left behind.
+    """
+    _refuse_unreadable(state, "state")
+    path = Path(path)
+    # Serialised in memory first: torch.save hides a failed write behind an error about archive positions.
+    content = io.BytesIO()
+    torch.save(state, content)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            file.write(content.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        kept = " The last good checkpoint there was kept." if path.is_file() else ""
+        raise CheckpointError(
+            f"could not write the checkpoint {path.absolute()} ({content.tell() / 1e6:.1f} MB): "
+            f"{error.strerror or error}.{kept} Free some space or set checkpoint_dir to another disk."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name survive a power cut, where the system can do so (Windows cannot open a folder)."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def load(path: str | os.PathLike[str], map_location: Any = "cpu") -> dict[str, Any]:
+    """Read a checkpoint without running anything in it.
+
+    Raises:
+        CheckpointError: no such file, a damaged one, or one that holds more than plain data.
+    """
+    path = Path(path)
+    where = path.absolute()
+    if not path.is_file():
+        near = did_you_mean(path.name, (file.name for file in path.parent.glob("*.pth")))
+        raise CheckpointError(f"there is no checkpoint file {where}.{near}")
+    damaged = f"the checkpoint {where} is damaged or cut short"
+    try:
+        # PyTorch does not compare the checksums it writes.
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                if archive.testzip() is not None:
+                    raise CheckpointError(f"{damaged}: its checksums do not match.")
+        with torch.serialization.safe_globals(DATA_CLASSES):
+            state = torch.load(path, map_location=map_location, weights_only=True)
+    except CheckpointError:
+        raise
+    except pickle.UnpicklingError as error:
+        if "nsupported" in str(error) and "lobal" in str(error):
+            raise CheckpointError(
+                f"the checkpoint {where} holds more than plain data, so it was refused and nothing in it was "
+                "run. Files written by RecBole without recbole_adaptau are of this kind: train again."
+            ) from error
+        raise CheckpointError(f"{damaged}: it is not a PyTorch file.") from error
+    except Exception as error:  # damaged bytes surface as almost any exception
+        raise CheckpointError(
+            f"{damaged}: {str(error).splitlines()[0] if str(error) else error!r}"
+        ) from error
+    if not isinstance(state, dict):
+        raise CheckpointError(f"the file {where} holds a {type(state).__name__}, not a checkpoint.")
+    return state

@@ -1,0 +1,132 @@
+"""The command: RecBole's conventions, every configuration key as --key=value, and errors without a traceback."""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .checkpoint import quoted
+from .config import PROPERTIES, YamlLoader
+from .errors import AdapTauError, OptionError
+from .quick_start import resume, run_recbole_adaptau
+from .runs import RunFolder
+
+EXAMPLES = """examples:
+  %(prog)s                                              AdapTauLightGCN on ml-100k
+  %(prog)s --model=AdapTauMF --dataset=ml-1m            another model, another dataset
+  %(prog)s -m AdapTauMF --tau_strategy=fixed --tau=0.2  any configuration key
+  %(prog)s -m LightGCN -d ml-100k --epochs=20           a model of RecBole's own
+  %(prog)s --resume=runs/ml-100k/AdapTauMF/RUN          go on after an interruption
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code (0 done, 2 bad input, 130 interrupted)."""
+    args, rest = _parser().parse_known_args(arguments)
+    # RecBole's Config reads sys.argv by itself; what is there has been read here.
+    sys.argv = sys.argv[:1]
+    try:
+        settings = parse_settings(rest)
+        if args.resume:
+            if settings:
+                raise OptionError(f"--resume takes the settings of its run; remove {', '.join(settings)}.")
+            folder = args.resume
+            resume(folder)
+        else:
+            _check_processes(args.nproc, args.world_size)
+            files = _existing(args.config_files.split())
+            folder = run_recbole_adaptau(args.model, args.dataset, files, settings)["run_folder"]
+        print(summary(RunFolder(folder)))
+    except AdapTauError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def parse_settings(words: Sequence[str]) -> dict[str, Any]:
+    """`--key=value` and `--key value` as settings; values are read as YAML, and None as in Python."""
+    settings: dict[str, Any] = {}
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        key, equals, value = word[2:].partition("=")
+        if not word.startswith("--") or not key.isidentifier():
+            raise OptionError(f"cannot read '{word}': options are written --key=value.")
+        if not equals:
+            if not left or left[0].startswith("--"):
+                raise OptionError(f"--{key} has no value: write --{key}=value.")
+            value = left.pop(0)
+        if key in settings:
+            raise OptionError(f"--{key} is given twice.")
+        settings[key] = _value(value)
+    return quoted(settings)
+
+
+def summary(run: RunFolder) -> str:
+    """What a run came to, in four lines."""
+    result = run.read_result()
+    lines = [f"{result['model']} on {result['dataset']}, seed {result['seed']}: best epoch {result['best_epoch']}"]
+    metrics = result["test_result"] or {}
+    lines.append("test: " + "  ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
+    if "tau_0" in result:
+        spread = "  ".join(f"{name} {value:.4f}" for name, value in result["tau_u"].items())
+        lines.append(f"tau_0: {result['tau_0']:.4f}   tau_u: {spread}")
+    lines.append(f"run folder: {run.path}")
+    return "\n".join(lines)
+
+
+def _value(text: str) -> Any:
+    if text in ("None", ""):
+        return None
+    try:
+        return yaml.load(text, Loader=YamlLoader)
+    except yaml.YAMLError:
+        return text
+
+
+def _existing(files: list[str]) -> list[str]:
+    for file in files:
+        if not Path(file).is_file():
+            raise OptionError(f"--config_files: there is no file {Path(file).absolute()}.")
+    return files
+
+
+def _check_processes(nproc: int, world_size: int) -> None:
+    if nproc > 1 or world_size > 1:
+        raise OptionError(
+            f"--nproc={nproc} --world_size={world_size}: this version trains in one process, which uses all cores; "
+            "leave both out."
+        )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Train and test a recommender with RecBole; our models need no temperature.",
+        epilog=f"{EXAMPLES}\nconfiguration keys of our models (--key=value), beside all of RecBole's:\n{_keys()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--model", "-m", default="AdapTauLightGCN", help="model name (default: %(default)s)")
+    parser.add_argument("--dataset", "-d", default="ml-100k", help="dataset name (default: %(default)s)")
+    parser.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
+    parser.add_argument("--resume", metavar="RUN_FOLDER", help="continue an interrupted run")
+    parser.add_argument("--nproc", type=int, default=1, help="processes on this machine (default: %(default)s)")
+    parser.add_argument("--world_size", type=int, default=-1, help="processes on all machines")
+    return parser
+
+
+def _keys() -> str:
+    """The keys of our property files with default and meaning, as their own lines say."""
+    lines = []
+    for path in (PROPERTIES / "overall.yaml", *sorted((PROPERTIES / "model").glob("*.yaml"))):
+        lines.append(f"  [{path.stem}]")
+        for key, value, meaning in re.findall(r"^(\w+): *(.*?) +# (.*)$", path.read_text(encoding="utf-8"), re.M):
+            lines.append(f"  --{key}={'' if value == '~' else value}  {meaning}".replace("%", "%%"))
+    return "\n".join(lines)

@@ -1,0 +1,68 @@
+"""Repairs to RecBole 1.2.1, put in place when this package is imported.
+
+Each patch is one small function that says what is wrong and which RecBole issue reports it. None of them
+changes what a working run computes, but for the two that RecBole gets wrong: popularity sampling no longer
+counts validation and test interactions, and the padding id no longer counts as an item or a user.
+"""
+
+import warnings
+from collections.abc import Callable
+
+import recbole
+
+from recbole_adaptau.compat.ray_import import import_quick_start
+
+RECBOLE_VERSION = "1.2.1"
+
+_applied = False
+
+
+def _patches() -> tuple[Callable[[], None], ...]:
+    """The patches in the order they apply; imported late, as importing quick_start needs a repair itself."""
+    from recbole_adaptau.compat import (
+        checkpoints,
+        download,
+        logs,
+        lookup,
+        metrics,
+        ncl,
+        noise,
+        sampling,
+        splits,
+        topk,
+    )
+
+    return (
+        checkpoints.save_plain_checkpoints,
+        checkpoints.load_plain_checkpoints,
+        download.download_without_process_group,
+        download.explain_missing_files,
+        metrics.collect_numbers_and_counters,
+        metrics.look_up_popularity_at_once,
+        lookup.find_models,
+        logs.log_every_run,
+        logs.tensorboard_in_run_folder,
+        sampling.count_popularity_in_training_only,
+        splits.refuse_empty_training_part,
+        splits.unpickle_only_when_asked,
+        topk.score_any_user,
+        noise.silence_recbole_warnings,
+        ncl.cluster_small_data,
+    )
+
+
+def apply() -> None:
+    """Put every patch in place; further calls do nothing."""
+    global _applied
+    if _applied:
+        return
+    _applied = True
+    if recbole.__version__ != RECBOLE_VERSION:
+        warnings.warn(
+            f"recbole_adaptau repairs RecBole {RECBOLE_VERSION}, but {recbole.__version__} is installed; "
+            "some of the repairs may not fit.",
+            stacklevel=2,
+        )
+    import_quick_start()
+    for patch in _patches():
+        patch()

@@ -1,0 +1,141 @@
+"""Our defaults and checks inside RecBole's Config: `registry.install` hooks both functions here into it."""
+
+import hashlib
+import re
+import time
+from logging import getLogger
+from pathlib import Path
+from typing import Any
+
+import yaml
+from recbole.config import Config
+
+from .errors import DataError, OptionError, did_you_mean
+from .options import Options
+
+_PACKAGE = Path(__file__).resolve().parent
+# Inside the wheel the properties lie in the package, in a checkout beside it.
+PROPERTIES = _PACKAGE / "properties" if (_PACKAGE / "properties").is_dir() else _PACKAGE.parent / "properties"
+
+
+class YamlLoader(yaml.SafeLoader):
+    """Safe YAML that reads 1e-5 as a number, as RecBole's own loader does."""
+
+
+YamlLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
+    list("-+0123456789."),
+)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file that must hold a mapping (or nothing)."""
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=YamlLoader)
+    except yaml.YAMLError as error:
+        raise OptionError(f"{path} is not valid YAML: {error}") from None
+    if not isinstance(content, dict | None):
+        raise OptionError(f"{path} must hold 'key: value' lines, not a {type(content).__name__}.")
+    return content or {}
+
+
+def load_defaults(config: Config, model: str, dataset: str, ours: bool) -> None:
+    """Lay our properties over RecBole's defaults and below what the user gave.
+
+    For our models: properties/overall.yaml, then properties/model/MODEL.yaml. For every model: the preset asked
+    for, then the file NAME.yaml that lies with a converted dataset.
+    """
+    defaults, given = config.internal_config_dict, config.external_config_dict
+    if ours:
+        defaults.update(read_yaml(PROPERTIES / "overall.yaml"))
+        own = PROPERTIES / "model" / f"{model}.yaml"
+        defaults.update(read_yaml(own) if own.is_file() else {})
+    elif given.get("record_run"):
+        defaults["run_root"] = "runs"
+    if given.get("preset"):
+        defaults.update(_preset(str(given["preset"]), model, dataset))
+    if Path(dataset).name != dataset or dataset.startswith("."):
+        raise DataError(f"dataset = {dataset!r} is not a name: set data_path to the folder that holds it.")
+    beside = Path(given.get("data_path", defaults["data_path"])) / dataset / f"{dataset}.yaml"
+    if beside.is_file():
+        defaults.update(read_yaml(beside))
+
+
+def settle(config: Config, ours: bool) -> None:
+    """Check a complete Config, before any data is loaded, and fill in what follows from it."""
+    _set_split(config)
+    if ours:
+        _warn_of_unknown_keys(config)
+        _check_valid_metric(config)
+        Options.from_config(config)
+    if config["run_root"] and not config["run_folder"]:
+        config["run_folder"] = str(_new_run_folder(config))
+    if config["run_folder"]:
+        config["checkpoint_dir"] = config["run_folder"]
+
+
+def _preset(name: str, model: str, dataset: str) -> dict[str, Any]:
+    """A preset's settings: the common ones, then those for the model, then for the model on the dataset."""
+    known = {path.stem: path for path in (PROPERTIES / "preset").glob("*.yaml")}
+    path = known.get(name, Path(name))
+    if not path.is_file():
+        raise OptionError(
+            f"preset = {name!r} is neither one of {', '.join(sorted(known))} nor a file.{did_you_mean(name, known)}"
+        )
+    settings = read_yaml(path)
+    special = settings.pop("by_run", {})
+    return settings | special.get(model, {}) | special.get(f"{model}/{dataset}", {})
+
+
+def _set_split(config: Config) -> None:
+    protocol, splits = config["protocol"] or "honest", config["given_split"]
+    if protocol not in ("honest", "paper"):
+        raise OptionError(
+            f"protocol = {protocol!r} is not one of honest, paper.{did_you_mean(protocol, ['honest', 'paper'])}"
+        )
+    if splits:
+        if "benchmark_filename" not in config.external_config_dict:
+            config["benchmark_filename"] = list(splits[protocol])
+    elif protocol == "paper":
+        raise OptionError(
+            f"protocol = paper (validation = test) needs data with a given split, and '{config['dataset']}' has none: "
+            "convert train.txt and test.txt with `python -m recbole_adaptau.data convert`, or leave protocol out."
+        )
+
+
+def _check_valid_metric(config: Config) -> None:
+    name, _, k = config["valid_metric"].partition("@")
+    metrics, topk = [metric.lower() for metric in config["metrics"]], config["topk"]
+    if name.lower() not in metrics:
+        raise OptionError(
+            f"valid_metric = {config['valid_metric']}: {name} is not among metrics = {config['metrics']}."
+        )
+    if k and not (k.isdigit() and int(k) in topk):
+        raise OptionError(f"valid_metric = {config['valid_metric']}: {k} is not among topk = {topk}.")
+
+
+def known_keys(config: Config) -> set[str]:
+    """Every key that RecBole or our properties define."""
+    from_recbole = {key for keys in config.parameters.values() for key in keys}
+    plumbing = {"model", "dataset", "config_files", "record_run", "nproc", "world_size", "ip", "port", "offset"}
+    derived = {"local_rank", "benchmark_filename", "given_split", "tail_ratio", "encoding", "device"}
+    return from_recbole | set(config.internal_config_dict) | plumbing | derived
+
+
+def _warn_of_unknown_keys(config: Config) -> None:
+    known = known_keys(config)
+    for key in sorted(set(config.external_config_dict) - known):
+        getLogger().warning(f"No part of this program reads the option '{key}'.{did_you_mean(key, known)}")
+
+
+def _new_run_folder(config: Config) -> Path:
+    """run_root/dataset/model/time-hash: new for every run, sorted by time, telling settings apart."""
+    settings = repr(sorted(config.final_config_dict.items(), key=lambda item: item[0]))
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{hashlib.sha256(settings.encode()).hexdigest()[:6]}"
+    parent = Path(config["run_root"]) / config["dataset"] / config["model"]
+    folder, number = parent / name, 1
+    while folder.exists():
+        number += 1
+        folder = parent / f"{name}-{number}"
+    return folder

@@ -1,0 +1,309 @@
+"""From the LightGCN text format (`train.txt`, `test.txt`) to RecBole's atomic files, the split as given."""
+
+import os
+import re
+import shlex
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from recbole_adaptau.errors import DataError, did_you_mean
+
+PARTS = ("train", "test", "fit", "valid")
+
+_RESERVED = "#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null [PAD]"
+# RecBole reads these back as a missing value (pandas' defaults) or uses them itself (the padding id).
+RESERVED_TOKENS = frozenset(_RESERVED.split())
+
+SIDECAR = """\
+# Given split, converted from the LightGCN text files (train.txt, test.txt) in {source}.
+# {report.users:,} users, {report.items:,} items; interactions: train {report.train:,} \
+(= fit {report.fit:,} + valid {report.valid:,}), test {report.test:,}.
+# valid_ratio {valid_ratio}, seed {seed}.
+# {command}
+given_split: {{paper: [train, test, test], honest: [fit, valid, test]}}
+load_col: {{inter: [user_id, item_id]}}
+"""
+
+
+@dataclass(frozen=True)
+class ConversionReport:
+    """What was written and what was cleaned away; the parts are counted in interactions."""
+
+    folder: Path
+    users: int
+    items: int
+    train: int
+    test: int
+    fit: int
+    valid: int
+    duplicates_dropped: int
+    overlap_dropped: int
+    merged_lines: int
+    cold_test_users: int
+    cold_test_items: int
+
+
+class _Tokens:
+    """Numbers the ids of one kind (users or items) across both files."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+
+    def code(self, token: str) -> int:
+        return self._codes.setdefault(token, len(self._codes))
+
+    def canonical(self) -> tuple[list[str], NDArray[np.int64]]:
+        """The tokens in an order that no file's line order can change, and each code's place in it."""
+        # Shorter first sorts integers by value and still orders any other tokens.
+        ordered = sorted(self._codes, key=lambda token: (len(token), token))
+        place = np.empty(len(ordered), dtype=np.int64)
+        place[[self._codes[token] for token in ordered]] = np.arange(len(ordered))
+        return ordered, place
+
+
+def convert_lightgcn(
+    source: Path,
+    name: str,
+    output: Path = Path("dataset"),
+    valid_ratio: float = 0.1,
+    seed: int = 2020,
+    force: bool = False,
+) -> ConversionReport:
+    """Write `output/name/` from `source/train.txt` and `source/test.txt`.
+
+    Each line of those files is a user id and its item ids, separated by spaces. The folder gets the parts
+    train, test, fit and valid (`name.<part>.inter`; fit and valid make up train) and the sidecar `name.yaml`.
+    The files do not depend on the order of the lines or of the items in a line.
+
+    Cleaned and counted: items repeated for a user, test pairs that are also in train, users spread over
+    several lines (merged). Users or items that occur in test only are kept and counted.
+
+    A new folder appears complete or not at all. With `force` an existing one keeps every file that is not
+    ours; its sidecar goes first and comes back last, so a half-replaced folder never has one.
+
+    Args:
+        source: Folder with `train.txt` and `test.txt`.
+        name: Name of the dataset, later given as `--dataset=name`.
+        output: Folder of all datasets, RecBole's `data_path`.
+        valid_ratio: Share of each user's train items held out for validation, in (0, 0.5].
+        seed: Seed of that draw, see `validation_mask`.
+        force: Replace our files if `output/name` exists.
+
+    Returns:
+        ConversionReport: The counts.
+
+    Raises:
+        DataError: The input or an option cannot be used; the message says where and what to do.
+    """
+    source, output = Path(source), Path(output)
+    folder = output / name
+    _check_options(name, valid_ratio, seed)
+    _check_paths(source, folder, force)
+    with tqdm(total=3 + len(PARTS), desc="convert", leave=False, disable=None) as bar:
+        user_tokens, item_tokens = _Tokens(), _Tokens()
+        raw, merged = {}, 0
+        for part in ("train", "test"):
+            users, items, repeated = _read(source / f"{part}.txt", user_tokens, item_tokens)
+            raw[part], merged = (users, items), merged + repeated
+            bar.update()
+        user_ids, user_place = user_tokens.canonical()
+        item_ids, item_place = item_tokens.canonical()
+        # One number per (user, item) pair: sorting, de-duplicating and comparing parts become array calls.
+        pairs = {
+            part: np.unique(user_place[users] * len(item_ids) + item_place[items])
+            for part, (users, items) in raw.items()
+        }
+        duplicates = sum(len(raw[part][0]) - len(pairs[part]) for part in raw)
+        overlap = np.isin(pairs["test"], pairs["train"], assume_unique=True)
+        pairs["test"] = pairs["test"][~overlap]
+        users, items = np.divmod(pairs["train"], len(item_ids))
+        test_users, test_items = np.divmod(pairs["test"], len(item_ids))
+        held_out = validation_mask(users, items, valid_ratio, seed)
+        pairs["fit"], pairs["valid"] = pairs["train"][~held_out], pairs["train"][held_out]
+        _check_parts(source, items, pairs)
+        bar.update()
+        report = ConversionReport(
+            folder=folder,
+            users=len(np.union1d(users, test_users)),
+            items=len(np.union1d(items, test_items)),
+            **{part: len(pairs[part]) for part in PARTS},
+            duplicates_dropped=duplicates,
+            overlap_dropped=int(overlap.sum()),
+            merged_lines=merged,
+            cold_test_users=len(np.setdiff1d(test_users, users)),
+            cold_test_items=len(np.setdiff1d(test_items, items)),
+        )
+        files = {f"{name}.yaml": _sidecar(report, source, name, valid_ratio, seed)}
+        for part in PARTS:
+            part_users, part_items = (ids.tolist() for ids in np.divmod(pairs[part], len(item_ids)))
+            lines = [f"{user_ids[u]}\t{item_ids[i]}\n" for u, i in zip(part_users, part_items, strict=True)]
+            files[f"{name}.{part}.inter"] = "user_id:token\titem_id:token\n" + "".join(lines)
+            bar.update()
+        _publish(files, folder, force)
+    return report
+
+
+def validation_mask(
+    users: NDArray[np.int64], items: NDArray[np.int64], valid_ratio: float, seed: int
+) -> NDArray[np.bool_]:
+    """Which train interactions are held out for validation.
+
+    Per user `round(valid_ratio * n)` of its n items, at least one if n >= 2, never all. An item whose every
+    interaction was drawn gets one back (its first user's), so validation makes no user and no item cold;
+    that user then has one validation item less than its share, possibly none.
+
+    Args:
+        users: Users as integers, pairs sorted by user and item and without repeats.
+        items: Their items.
+        valid_ratio: Share to hold out, in (0, 0.5].
+        seed: Seed of the draw.
+
+    Shape:
+        users [N], items [N] → [N], True = validation.
+    """
+    counts = np.bincount(users)
+    shares = np.minimum(np.maximum(np.rint(valid_ratio * counts), 1), counts - 1)
+    draw = np.random.default_rng(seed).random(len(users))
+    shuffled = np.lexsort((draw, users))
+    starts = np.cumsum(counts) - counts
+    # Sorted by user, shuffling within users leaves every row's user in place, so `users` needs no reordering.
+    rank = np.arange(len(users)) - starts[users]
+    mask = np.empty(len(users), dtype=bool)
+    mask[shuffled] = rank < shares[users]
+    in_fit = np.bincount(items[~mask], minlength=items.max(initial=0) + 1)
+    cold_rows = np.flatnonzero(in_fit[items] == 0)
+    mask[cold_rows[np.unique(items[cold_rows], return_index=True)[1]]] = False
+    return mask
+
+
+def _check_options(name: str, valid_ratio: float, seed: int) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", name) or ".." in name:
+        raise DataError(
+            f"name {name!r} cannot name a dataset: use letters, digits, '_', '-' and single '.', "
+            "not starting with '.' or '-', at most 100 characters, for example 'gowalla'."
+        )
+    if name == "ml-100k":
+        raise DataError(
+            "name 'ml-100k' always means RecBole's own sample: choose another, as 'ml-100k-given'."
+        )
+    if not 0 < valid_ratio <= 0.5:
+        raise DataError(f"valid_ratio is {valid_ratio}: it must be above 0 and at most 0.5, for example 0.1.")
+    if seed < 0:
+        raise DataError(f"seed is {seed}: it must be 0 or more.")
+
+
+def _check_paths(source: Path, folder: Path, force: bool) -> None:
+    if not source.is_dir():
+        siblings = [path.name for path in source.parent.iterdir()] if source.parent.is_dir() else []
+        raise DataError(f"source '{source}' is not a folder.{did_you_mean(source.name, siblings)}")
+    missing = [file for file in ("train.txt", "test.txt") if not (source / file).is_file()]
+    if missing:
+        found = ", ".join(sorted(path.name for path in source.iterdir())[:20]) or "nothing"
+        raise DataError(
+            f"source '{source}' lacks {' and '.join(missing)}; it holds: {found}. "
+            "Point --source at the folder that holds both files."
+        )
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"'{folder}' exists and is not a folder: choose another name or output.")
+    if folder.exists() and not force:
+        raise DataError(
+            f"'{folder}' exists: choose another name, or add --force to replace its converted files."
+        )
+
+
+def _check_parts(source: Path, train_items: NDArray[np.int64], pairs: dict[str, NDArray[np.int64]]) -> None:
+    if len(np.unique(train_items)) < 2:
+        raise DataError(
+            f"{source / 'train.txt'}: all interactions are with one item; there is nothing to rank."
+        )
+    if not len(pairs["test"]):
+        raise DataError(
+            f"{source / 'test.txt'}: every pair is also in train.txt; give a test part of its own."
+        )
+    if not len(pairs["valid"]):
+        raise DataError(
+            f"{source / 'train.txt'}: nothing can be held out for validation without leaving a user or an "
+            "item with no train interaction; give a train part in which some have at least two."
+        )
+
+
+def _read(
+    path: Path, user_tokens: _Tokens, item_tokens: _Tokens
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """One file's pairs as codes, as they stand, and how many lines repeat an earlier line's user."""
+    users: list[int] = []
+    items: list[int] = []
+    lengths: list[int] = []
+    for number, line in enumerate(_text(path).split("\n"), start=1):
+        tokens = _split_line(line, f"{path}, line {number}")
+        if tokens:
+            users.append(user_tokens.code(tokens[0]))
+            lengths.append(len(tokens) - 1)
+            items.extend(map(item_tokens.code, tokens[1:]))
+    if not items:
+        raise DataError(f"{path}: no interactions; each line is a user id and its item ids, as '0 12 7'.")
+    codes = np.array(users, dtype=np.int64)
+    return np.repeat(codes, lengths), np.array(items, dtype=np.int64), len(codes) - len(np.unique(codes))
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{path}, line {line}: not UTF-8 text; save the file as UTF-8.") from error
+
+
+def _split_line(line: str, where: str) -> list[str]:
+    line = line.removesuffix("\r").replace("\t", " ")
+    if not line.isprintable():
+        bad = next(char for char in line if not char.isprintable())
+        raise DataError(f"{where}: control or invisible character {bad!a}; remove it.")
+    if "," in line:
+        raise DataError(f"{where}: looks comma-separated; separate the ids by spaces, as '0 12 7'.")
+    tokens = line.split()
+    if '"' in line or not RESERVED_TOKENS.isdisjoint(tokens):
+        bad = next(token for token in tokens if '"' in token or token in RESERVED_TOKENS)
+        raise DataError(f"{where}: RecBole cannot read the id {bad} back; rename it.")
+    return tokens
+
+
+def _sidecar(report: ConversionReport, source: Path, name: str, valid_ratio: float, seed: int) -> str:
+    # Only the folder's own name: a path would tell of one machine. Printable, for it stands in a comment.
+    label = "".join(char if char.isprintable() else "?" for char in source.resolve().name)
+    options = ["--source", label, "--name", name, "--valid_ratio", str(valid_ratio), "--seed", str(seed)]
+    command = shlex.join(["python", "-m", "recbole_adaptau.data", "convert", *options])
+    return SIDECAR.format(
+        report=report, source=repr(label), valid_ratio=valid_ratio, seed=seed, command=command
+    )
+
+
+def _publish(files: dict[str, str], folder: Path, force: bool) -> None:
+    sidecar = f"{folder.name}.yaml"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
+            # One level down, because the scratch folder itself is readable by its owner only.
+            staged = Path(scratch) / folder.name
+            staged.mkdir()
+            for file, text in files.items():
+                (staged / file).write_text(text, encoding="utf-8", newline="\n")
+            if not (force and folder.is_dir()):
+                staged.rename(folder)
+                return
+            (folder / sidecar).unlink(missing_ok=True)
+            for file in sorted(files, key=lambda file: file == sidecar):
+                os.replace(staged / file, folder / file)
+    except OSError as error:
+        raise DataError(
+            f"cannot write '{folder}' ({error.strerror}); check the place and its space."
+        ) from error

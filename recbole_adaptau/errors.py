@@ -1,0 +1,27 @@
+"""The errors a user is meant to read: each says what is wrong, where, and what to do."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class AdapTauError(ValueError):
+    """A fault in what the user gave, not in the program; the command prints it without a traceback."""
+
+
+class OptionError(AdapTauError):
+    """A configuration value that makes no sense; the message names the key, the value and what is allowed."""
+
+
+class DataError(AdapTauError):
+    """Data that is missing or cannot be used."""
+
+
+class CheckpointError(AdapTauError):
+    """A checkpoint that is missing, damaged, unsafe or of another model or dataset."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`" Did you mean 'x'?"`, or nothing when no known word is near."""
+    by_lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.5)
+    return f" Did you mean '{by_lower[near[0]]}'?" if near else ""

@@ -1,0 +1,186 @@
+"""Softmax losses as functions of scores. Nothing here reduces over the batch.
+
+Every mode of negatives boils down to one number per row, the log-sum-exp of its negatives at its temperature;
+`softmax_loss` turns that and the positive's score into the loss.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# Scores held at once by `candidate_logsumexp`: 16 M floats are 64 MB. Beyond that it works in chunks.
+MAX_SCORES = 1 << 24
+
+
+def softmax_loss(pos: Tensor, neg_lse: Tensor, tau: Tensor, positive_in_denominator: bool) -> Tensor:
+    """−log softmax of the positive among its negatives, each row at its own temperature.
+
+    With the positive in the denominator: log(exp(pos/tau) + Σ exp(neg/tau')) − pos/tau, which is
+    softplus(neg_lse − pos/tau). Without: neg_lse − pos/tau. A row without any negative costs nothing.
+
+    Shape: pos [B], neg_lse [B] (`-inf`: no negatives), tau [B] (the positive's) → [B].
+    """
+    if positive_in_denominator:
+        return F.softplus(neg_lse - pos / tau)
+    some = ~torch.isneginf(neg_lse)
+    return torch.where(some, torch.where(some, neg_lse, 0.0) - pos / tau, 0.0)
+
+
+def row_logsumexp(neg: Tensor, tau: Tensor) -> Tensor:
+    """log Σ_j exp(neg_j / tau) where each row has negatives of its own. Shape: neg [B, M], tau [B] → [B]."""
+    return torch.logsumexp(neg / tau.unsqueeze(1), dim=1)
+
+
+def candidate_logsumexp(
+    users: Tensor,
+    candidates: Tensor,
+    tau: Tensor,
+    log_weight: Tensor | None = None,
+    hits: tuple[Tensor, Tensor] | None = None,
+    common_tau: Tensor | float | None = None,
+    max_scores: int = MAX_SCORES,
+) -> tuple[Tensor, Tensor | None]:
+    """log Σ_j w_j exp(u·c_j / tau) where all rows share the candidates, as matrix products.
+
+    Forward and backward hold at most `max_scores` scores at a time, so memory does not grow with the catalogue.
+
+    Args:
+        users: [B, d].
+        candidates: [M, d].
+        tau: [B], one temperature per row; gradients flow to it.
+        log_weight: [M], log w_j (repeated draws, log-probability correction); None for w = 1.
+        hits: (rows [H], columns [H]), the scores to leave out.
+        common_tau: If given, the same sum is also taken at this one temperature, without gradient.
+        max_scores: Bound on the scores held at once.
+
+    Returns:
+        [B] at each row's tau, and [B] at the common temperature or None; `-inf` where all were left out.
+    """
+    common = None if common_tau is None else torch.as_tensor(common_tau, device=users.device).detach()
+    lse, common_lse = _CandidateLogSumExp.apply(users, candidates, tau, log_weight, hits, common, max_scores)
+    return lse, None if common is None else common_lse
+
+
+class _CandidateLogSumExp(torch.autograd.Function):
+    """One matrix product forward, two backward, and no other pass over the scores in backward.
+
+    d lse / d u = Σ p_j c_j / tau, d lse / d c_j = p_j u / tau, d lse / d tau = −(u · Σ p_j c_j) / tau².
+    If all scores fit, exp(scores) is kept for backward; else backward computes each chunk again.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        users: Tensor,
+        candidates: Tensor,
+        tau: Tensor,
+        log_weight: Tensor | None,
+        hits: tuple[Tensor, Tensor] | None,
+        common: Tensor | None,
+        max_scores: int,
+    ) -> tuple[Tensor, Tensor]:
+        ctx.dtypes = users.dtype, candidates.dtype, tau.dtype
+        wide = torch.promote_types(torch.promote_types(users.dtype, tau.dtype), torch.float32)
+        with torch.autocast(users.device.type, enabled=False):
+            users, candidates, tau = users.to(wide), candidates.to(wide), tau.to(wide)
+            ctx.chunks = _chunks(len(users), len(candidates), max_scores, hits)
+            ctx.log_weight = None if log_weight is None else log_weight.to(wide)
+            running = _RunningLogSumExp(len(users), users)
+            running_common = _RunningLogSumExp(len(users), users)
+            kept = None
+            for chunk in ctx.chunks:
+                scores = _chunk_scores(users, candidates, chunk)
+                top = scores.amax(1)
+                weight = None if ctx.log_weight is None else ctx.log_weight[chunk[0]]
+                if common is not None:
+                    running_common.add(scores / common, top / common, weight)
+                kept = running.add(scores.div_(tau.unsqueeze(1)), top / tau, weight)
+            lse = running.value()
+        single = len(ctx.chunks) == 1
+        ctx.save_for_backward(users, candidates, tau, *((kept, running.total) if single else (lse,)))
+        common_lse = running_common.value()
+        ctx.mark_non_differentiable(common_lse)
+        return lse, common_lse
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        users, candidates, tau, *rest = ctx.saved_tensors
+        scale = grad / tau
+        mean = torch.zeros_like(users)  # Σ_j p_j c_j
+        grad_candidates = torch.empty_like(candidates)
+        if len(ctx.chunks) == 1:
+            exponentials, total = rest
+            inverse = torch.where(total > 0, 1.0 / total, 0.0).unsqueeze(1)
+            mean = (exponentials @ candidates) * inverse
+            grad_candidates = exponentials.T @ (users * scale.unsqueeze(1) * inverse)
+        else:
+            (lse,) = rest
+            offset = torch.where(torch.isneginf(lse), 0.0, lse).unsqueeze(1)
+            for chunk in ctx.chunks:
+                logits = _chunk_scores(users, candidates, chunk).div_(tau.unsqueeze(1)).sub_(offset)
+                if ctx.log_weight is not None:
+                    logits += ctx.log_weight[chunk[0]]
+                p = logits.exp_()
+                mean += p @ candidates[chunk[0]]
+                grad_candidates[chunk[0]] = p.T @ (users * scale.unsqueeze(1))
+        grad_users = mean * scale.unsqueeze(1)
+        grad_tau = -(grad_users * users).sum(1) / tau
+        grads = (grad_users, grad_candidates, grad_tau)
+        return (*(g.to(dtype) for g, dtype in zip(grads, ctx.dtypes, strict=True)), None, None, None, None)
+
+
+Chunk = tuple[slice, Tensor | None, Tensor | None]
+
+
+def _chunks(
+    rows: int, columns: int, max_scores: int, hits: tuple[Tensor, Tensor] | None
+) -> list[Chunk]:
+    """Ranges of columns with the hits that fall into each (columns counted from the range's start)."""
+    width = min(columns, max(max_scores // max(rows, 1), 1))
+    chunks: list[Chunk] = []
+    for start in range(0, columns, width):
+        stop = min(start + width, columns)
+        if hits is None:
+            chunks.append((slice(start, stop), None, None))
+        elif width == columns:
+            chunks.append((slice(start, stop), *hits))
+        else:
+            inside = (hits[1] >= start) & (hits[1] < stop)
+            chunks.append((slice(start, stop), hits[0][inside], hits[1][inside] - start))
+    return chunks
+
+
+def _chunk_scores(users: Tensor, candidates: Tensor, chunk: Chunk) -> Tensor:
+    """The scores of one chunk, `-inf` at its hits. Shape: [B, width]."""
+    columns, hit_rows, hit_columns = chunk
+    scores = users @ candidates[columns].T
+    if hit_rows is not None:
+        scores[hit_rows, hit_columns] = -torch.inf
+    return scores
+
+
+class _RunningLogSumExp:
+    """log Σ exp over chunks of columns, shifted by the largest logit so far so that nothing overflows."""
+
+    def __init__(self, rows: int, like: Tensor):
+        self.shift = like.new_full((rows,), -torch.inf)
+        self.total = like.new_zeros(rows)
+
+    def add(self, logits: Tensor, top: Tensor, log_weight: Tensor | None) -> Tensor:
+        """Take in one chunk; `logits` [B, width] is overwritten with its exponentials and returned."""
+        if log_weight is not None:
+            logits += log_weight
+            top = top + log_weight.max()  # an upper bound is as good as the maximum
+        shift = torch.maximum(self.shift, top)
+        finite = torch.where(torch.isneginf(shift), 0.0, shift)
+        exponentials = logits.sub_(finite.unsqueeze(1)).exp_()
+        self.total = self.total * torch.exp(self.shift - finite) + exponentials.sum(1)
+        self.shift = shift
+        return exponentials
+
+    def value(self) -> Tensor:
+        return torch.log(self.total) + torch.where(torch.isneginf(self.shift), 0.0, self.shift)

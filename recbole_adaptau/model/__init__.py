@@ -1,0 +1,7 @@
+"""Our RecBole models."""
+
+from .adaptaulightgcn import AdapTauLightGCN
+from .adaptaumf import AdapTauMF
+from .base import AdapTauRecommender
+
+__all__ = ["AdapTauLightGCN", "AdapTauMF", "AdapTauRecommender"]

@@ -1,0 +1,26 @@
+"""Adap-tau on LightGCN."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..options import check_dropout, check_whole
+from ..propagation import Propagation
+from .base import AdapTauRecommender
+
+
+class AdapTauLightGCN(AdapTauRecommender):
+    """The tables, propagated over the training graph and averaged over the layers."""
+
+    def __init__(self, config: Any, dataset: Any):
+        n_layers = check_whole(config, "n_layers", 0)
+        message_dropout = check_dropout(config, "message_dropout")
+        edge_dropout = check_dropout(config, "edge_dropout")
+        super().__init__(config, dataset)
+        self.propagation = Propagation(self.interactions, n_layers, message_dropout, edge_dropout)
+
+    def encode(self) -> tuple[Tensor, Tensor]:
+        tables = torch.cat([self.user_embedding.weight, self.item_embedding.weight])
+        users, items = self.propagation(tables).split([self.n_users, self.n_items])
+        return users, items

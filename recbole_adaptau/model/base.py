@@ -1,0 +1,189 @@
+"""Everything our models share. A backbone adds `encode` and nothing else."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from recbole.model.abstract_recommender import GeneralRecommender
+from recbole.model.init import xavier_uniform_initialization
+from recbole.utils import InputType
+from torch import Tensor, nn
+
+from ..interactions import Interactions
+from ..loss import candidate_logsumexp, row_logsumexp, softmax_loss
+from ..negatives import SharedNegatives, rows_of_negatives
+from ..options import Options
+from ..temperature import STRATEGIES, EpochView
+
+
+class AdapTauRecommender(GeneralRecommender):
+    """Softmax over (normalised) embeddings with a temperature set by a strategy.
+
+    A backbone implements `encode`; here are scoring, loss, negatives, temperatures and prediction. The tables
+    `user_embedding` and `item_embedding` are made here, Xavier uniform, row 0 (padding) zero.
+    """
+
+    input_type = InputType.PAIRWISE
+
+    def __init__(self, config: Any, dataset: Any):
+        options = Options.from_config(config)
+        super().__init__(config, dataset)
+        self._scored: tuple[Any, tuple[Tensor, Tensor]] | None = None
+        self.options = options
+        self.interactions = Interactions.from_dataset(dataset)
+        self.strategy = STRATEGIES[options.tau_strategy](options, self.n_users)
+        self._sample_num = config["train_neg_sample_args"]["sample_num"]
+        self.shared_negatives = None
+        if options.negatives != "per_row":
+            self.shared_negatives = SharedNegatives(
+                self.interactions,
+                options.negatives,
+                options.num_negatives,
+                options.negative_distribution,
+                options.negative_alpha,
+                options.mask_hits,
+                options.logq_correction,
+            )
+        self.user_embedding = nn.Embedding(self.n_users, options.embedding_size)
+        self.item_embedding = nn.Embedding(self.n_items, options.embedding_size)
+        self.apply(xavier_uniform_initialization)
+        self.strategy.reset_parameters()
+        with torch.no_grad():
+            self.user_embedding.weight[0].zero_()
+            self.item_embedding.weight[0].zero_()
+        quantile = options.tau_user_quantile
+        counts = self.interactions.user_counts[self.interactions.active_users].float()
+        self._min_user_count = counts.quantile(quantile).item() if quantile > 0 else 0.0
+
+    def encode(self) -> tuple[Tensor, Tensor]:
+        """The embeddings of all users and items, before normalisation.
+
+        Shape: users [n_users, d], items [n_items, d]; index 0 is RecBole's padding in both.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement encode()")
+
+    def begin_epoch(self, epoch: int) -> dict[str, float]:
+        """Let the strategy set the temperatures of this epoch.
+
+        Returns:
+            What is worth logging: tau_0, tau_u_min/mean/max (over users with a training positive), the gap
+            mu+ − mu and the mean gradient magnitude E|dL/df|.
+        """
+        view = EpochView(epoch, self._training_embeddings, self.interactions, self._min_user_count)
+        self.strategy.begin_epoch(view)
+        active = self.interactions.active_users
+        with torch.no_grad():
+            tau = self.strategy.tau(active, view.embeddings[0][active])
+        return {
+            "tau_0": self.strategy.tau_0.item(),
+            "tau_u_min": tau.min().item(),
+            "tau_u_mean": tau.mean().item(),
+            "tau_u_max": tau.max().item(),
+            "gap": view.gap,
+            "gradient": view.gradient_magnitude(self.strategy.tau),
+        }
+
+    @torch.no_grad()
+    def user_temperatures(self) -> Tensor:
+        """[n_users] the temperature of every user as the strategy has it now."""
+        users = self._training_embeddings()[0]
+        return self.strategy.tau(torch.arange(self.n_users, device=users.device), users)
+
+    def calculate_loss(self, interaction: Any) -> Tensor:
+        """Mean softmax loss of the batch plus L2 on its embeddings. Shape: []."""
+        users, positives, negatives = self._rows(interaction)
+        all_users, all_items = self.encode()
+        u = self._score_users(F.dropout(all_users[users], self.options.embedding_dropout, self.training))
+        p = self._score_items(all_items[positives])
+        pos = (u * p).sum(1)
+        tau = self.strategy.tau(users, u)
+        common = self._common_tau() if self.strategy.observes else None
+        if self.shared_negatives is None:
+            neg = torch.einsum("bd,bmd->bm", u, self._score_items(all_items[negatives]))
+            neg_lse = row_logsumexp(neg, tau)
+            common_lse = None if common is None else row_logsumexp(neg.detach(), common.expand_as(tau))
+        else:
+            drawn = self.shared_negatives.draw(users, positives)
+            negatives = drawn.items
+            candidates = self._score_items(all_items[negatives])
+            neg_lse, common_lse = candidate_logsumexp(u, candidates, tau, drawn.log_weight, drawn.hits, common)
+        with torch.no_grad():
+            if common is not None and common_lse is not None:
+                inside = self.options.positive_in_denominator
+                losses = softmax_loss(pos.detach(), common_lse, common.expand_as(pos), inside)
+                self.strategy.observe(users, losses)
+        positive_tau = tau if self.options.positive_tau == "tau_u" else self.strategy.tau_0.expand_as(tau)
+        loss = softmax_loss(pos, neg_lse, positive_tau, self.options.positive_in_denominator).mean()
+        return loss + self._regularisation(users, positives, negatives)
+
+    def predict(self, interaction: Any) -> Tensor:
+        """Shape: [B] scores of the given pairs."""
+        users, items = self._test_embeddings()
+        return (users[interaction[self.USER_ID]] * items[interaction[self.ITEM_ID]]).sum(1)
+
+    def full_sort_predict(self, interaction: Any) -> Tensor:
+        """Shape: [B · n_items] scores of all items for the given users."""
+        users, items = self._test_embeddings()
+        return (users[interaction[self.USER_ID]] @ items.T).view(-1)
+
+    def _rows(self, interaction: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """Users [B], positives [B] and, in mode per_row, negatives [B, M] of a batch."""
+        users, positives = interaction[self.USER_ID], interaction[self.ITEM_ID]
+        if self.shared_negatives is not None:
+            return users, positives, positives
+        # RecBole repeats the B positives once for each of the M negatives.
+        negatives = interaction[self.NEG_ITEM_ID]
+        rows = len(negatives) // self._sample_num
+        return users[:rows], positives[:rows], rows_of_negatives(negatives, rows)
+
+    def _score_users(self, embeddings: Tensor) -> Tensor:
+        return F.normalize(embeddings, dim=-1) if self.options.normalize_users else embeddings
+
+    def _score_items(self, embeddings: Tensor) -> Tensor:
+        return F.normalize(embeddings, dim=-1) if self.options.normalize_items else embeddings
+
+    def _common_tau(self) -> Tensor:
+        """The one temperature at which every user's L(u) is measured, so that users can be compared."""
+        value = self.options.user_loss_tau
+        return self.strategy.tau_0 if value == "tau_0" else torch.as_tensor(value, device=self.strategy.tau_0.device)
+
+    def _regularisation(self, users: Tensor, positives: Tensor, negatives: Tensor) -> Tensor | float:
+        """reg_weight · (sum of squares of the batch's own embeddings) / 2B, as the authors have it."""
+        if self.options.reg_weight == 0:
+            return 0.0
+        squares = self.user_embedding(users).square().sum() + self.item_embedding(positives).square().sum()
+        if self.options.reg_negatives:
+            squares = squares + self.item_embedding(negatives).square().sum()
+        return self.options.reg_weight * squares / (2 * len(users))
+
+    @torch.no_grad()
+    def _evaluated(self) -> tuple[Tensor, Tensor]:
+        """`encode` without dropout, whatever mode the model is in."""
+        training = self.training
+        self.eval()
+        try:
+            return self.encode()
+        finally:
+            self.train(training)
+
+    def _training_embeddings(self) -> tuple[Tensor, Tensor]:
+        users, items = self._evaluated()
+        return self._score_users(users), self._score_items(items)
+
+    def train(self, mode: bool = True) -> "AdapTauRecommender":
+        """Also the moment to forget the embeddings kept for prediction: every evaluation starts with `eval()`."""
+        self._scored = None
+        return super().train(mode)
+
+    def _test_embeddings(self) -> tuple[Tensor, Tensor]:
+        """What predictions are products of, computed once for as long as no parameter changes."""
+        # Versions catch weights loaded since; a fused optimiser does not count them up, but trains in between.
+        version = tuple((p.data_ptr(), p._version) for p in self.parameters())
+        if self._scored is None or self._scored[0] != version:
+            users, items = self._evaluated()
+            if self.options.test_score == "cosine":
+                users, items = F.normalize(users, dim=-1), F.normalize(items, dim=-1)
+            elif self.options.test_score == "auto":
+                users, items = self._score_users(users), self._score_items(items)
+            self._scored = version, (users, items)
+        return self._scored[1]

@@ -1,0 +1,201 @@
+"""The validated view of the configuration: read once, refused at once where it makes no sense."""
+
+from dataclasses import dataclass, fields
+from numbers import Real
+from typing import Any
+
+from recbole.config import Config
+
+from .errors import OptionError, did_you_mean
+from .negatives import DISTRIBUTIONS, MODES
+
+STRATEGY_NAMES = ("none", "fixed", "learned", "learned_user", "adaptive", "adaptive_user")
+TAU_FORMS = ("simplified", "with_variances")
+NORMALIZATIONS = ("Y-Y", "Y-N", "N-Y", "N-N")
+TEST_SCORES = ("auto", "cosine", "inner_product")
+PER_USER_KEYS = ("user_beta", "user_threshold", "user_loss_tau")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What our models read from the configuration. The YAML files under `properties/` explain each key."""
+
+    tau_strategy: str
+    tau: float
+    tau_min: float
+    tau_max: float
+    tau_form: str
+    tau_startup_gap: float
+    tau_startup_min_gap: float
+    tau_startup_epochs: int
+    tau_user_quantile: float
+    user_beta: float
+    user_threshold: str | float
+    user_loss_tau: str | float
+    positive_tau: str
+    positive_in_denominator: bool
+    normalization: str
+    test_score: str
+    negatives: str
+    num_negatives: int
+    negative_distribution: str
+    negative_alpha: float
+    mask_hits: bool
+    logq_correction: bool
+    embedding_size: int
+    reg_weight: float
+    reg_negatives: bool
+    embedding_dropout: float
+    lr_schedule: str
+
+    @classmethod
+    def from_config(cls, config: Config) -> "Options":
+        """Read and check every key; the first that makes no sense is named with its value and what is allowed."""
+        values: dict[str, Any] = {field.name: config[field.name] for field in fields(cls)}
+        missing = [name for name, value in values.items() if value is None]
+        if missing:
+            raise OptionError(
+                f"No value for {', '.join(missing)}: the defaults in properties/ were not loaded. "
+                "Build the configuration after `import recbole_adaptau`."
+            )
+        _check_values(values)
+        if values["normalization"] == "auto":
+            values["normalization"] = "N-N" if values["tau_strategy"] == "none" else "Y-Y"
+        options = cls(**values)
+        _check_combinations(options, config)
+        return options
+
+    @property
+    def normalize_users(self) -> bool:
+        return self.normalization[0] == "Y"
+
+    @property
+    def normalize_items(self) -> bool:
+        return self.normalization[2] == "Y"
+
+    @property
+    def user_threshold_quantile(self) -> float | None:
+        """The quantile m_u is taken at, or None for the mean."""
+        return None if self.user_threshold == "mean" else float(self.user_threshold)
+
+
+def check_whole(config: Config, key: str, least: int) -> int:
+    """A backbone's own whole number, checked like the shared options."""
+    values = {key: config[key]}
+    _whole(values, key, least)
+    return values[key]
+
+
+def check_dropout(config: Config, key: str) -> float:
+    """A backbone's own dropout share, in [0, 1)."""
+    values = {key: config[key]}
+    _number(values, key, least=0.0, below=1.0)
+    return values[key]
+
+
+def _check_values(values: dict[str, Any]) -> None:
+    _one_of(values, "tau_strategy", STRATEGY_NAMES)
+    _one_of(values, "tau_form", TAU_FORMS)
+    _one_of(values, "positive_tau", ("tau_u", "tau_0"))
+    _one_of(values, "normalization", ("auto", *NORMALIZATIONS))
+    _one_of(values, "test_score", TEST_SCORES)
+    _one_of(values, "negatives", MODES)
+    _one_of(values, "negative_distribution", DISTRIBUTIONS)
+    _one_of(values, "lr_schedule", ("constant", "linear", "cosine"))
+    for key in ("tau", "tau_min", "tau_max", "user_beta", "tau_startup_gap"):
+        _number(values, key, above=0.0)
+    for key in ("tau_startup_min_gap", "reg_weight", "negative_alpha"):
+        _number(values, key, least=0.0)
+    _number(values, "tau_user_quantile", least=0.0, below=1.0)
+    _number(values, "embedding_dropout", least=0.0, below=1.0)
+    _whole(values, "num_negatives", 1)
+    _whole(values, "embedding_size", 1)
+    _whole(values, "tau_startup_epochs", 0)
+    if values["user_threshold"] != "mean":
+        _number(values, "user_threshold", above=0.0, below=1.0, also="'mean'")
+    if values["user_loss_tau"] != "tau_0":
+        _number(values, "user_loss_tau", above=0.0, also="'tau_0'")
+    for key in ("positive_in_denominator", "mask_hits", "logq_correction", "reg_negatives"):
+        if not isinstance(values[key], bool):
+            raise OptionError(f"{key} = {values[key]!r}: must be True or False.")
+
+
+def _check_combinations(o: Options, config: Config) -> None:
+    given = set(config.external_config_dict)
+    if o.tau_min > o.tau_max:
+        raise OptionError(f"tau_min = {o.tau_min} is above tau_max = {o.tau_max}.")
+    if o.tau_strategy in ("fixed", "learned", "learned_user") and o.tau < o.tau_min:
+        raise OptionError(
+            f"tau = {o.tau} is below tau_min = {o.tau_min}, the lower bound of every temperature: "
+            "raise tau or lower tau_min."
+        )
+    if o.tau_strategy == "none":
+        if o.normalization != "N-N":
+            raise OptionError(
+                f"tau_strategy = none means no normalisation, but normalization = {o.normalization}: "
+                "use tau_strategy=fixed to normalise at a fixed temperature."
+            )
+        if o.test_score == "cosine":
+            raise OptionError("tau_strategy = none ranks by inner product: test_score = cosine contradicts it.")
+        for key in ("tau", *PER_USER_KEYS):
+            if key in given:
+                raise OptionError(
+                    f"tau_strategy = none has no temperature, but {key} = {config[key]!r} is set: remove {key}, "
+                    "or choose tau_strategy fixed (one temperature) or adaptive_user (one per user)."
+                )
+    if o.tau_strategy.startswith("adaptive") and o.normalization != "Y-Y":
+        raise OptionError(
+            f"tau_strategy = {o.tau_strategy} computes the temperature from cosines and needs normalization = "
+            f"Y-Y, not {o.normalization}: use tau_strategy=fixed or learned with {o.normalization}."
+        )
+    sampled = config["train_neg_sample_args"]["distribution"] != "none"
+    if o.negatives == "per_row" and not sampled:
+        raise OptionError(
+            "negatives = per_row takes RecBole's sampled negatives, but train_neg_sample_args is None: set e.g. "
+            "--train_neg_sample_args=\"{'distribution': 'uniform', 'sample_num': 64}\"."
+        )
+    if o.negatives != "per_row" and sampled:
+        raise OptionError(
+            f"negatives = {o.negatives} draws its own negatives, but train_neg_sample_args = "
+            f"{config['train_neg_sample_args']} is set: remove it, or choose negatives=per_row."
+        )
+    if o.negatives == "in_batch" and config["train_batch_size"] < 2:
+        raise OptionError("negatives = in_batch needs train_batch_size of at least 2: a lone row has no negatives.")
+
+
+def _one_of(values: dict[str, Any], key: str, allowed: tuple[str, ...]) -> None:
+    value = values[key]
+    if value not in allowed:
+        hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
+        raise OptionError(f"{key} = {value!r} is not one of {', '.join(allowed)}.{hint}")
+
+
+def _number(
+    values: dict[str, Any],
+    key: str,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    also: str = "",
+) -> None:
+    value = values[key]
+    is_number = isinstance(value, Real) and not isinstance(value, bool) and float(value) - float(value) == 0
+    fits = is_number and not (
+        (above is not None and value <= above)
+        or (least is not None and value < least)
+        or (below is not None and value >= below)
+    )
+    if not fits:
+        bounds = [f"above {above}"] if above is not None else []
+        bounds += [f"at least {least}"] if least is not None else []
+        bounds += [f"below {below}"] if below is not None else []
+        raise OptionError(
+            f"{key} = {value!r}: must be a number {' and '.join(bounds)}{f', or {also}' if also else ''}."
+        )
+    values[key] = float(value)
+
+
+def _whole(values: dict[str, Any], key: str, least: int) -> None:
+    value = values[key]
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise OptionError(f"{key} = {value!r}: must be a whole number of at least {least}.")

@@ -1,0 +1,96 @@
+"""Fast propagation over the symmetric, normalised user-item graph."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from .interactions import Interactions
+
+# Said once for every process that makes a CSR tensor; the products used here have been stable for years.
+warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+
+
+class _SymmetricProduct(torch.autograd.Function):
+    """A @ x for a symmetric A: the backward pass is the same product, with no transpose and nothing saved."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, x: Tensor) -> Tensor:
+        ctx.matrix = matrix
+        return matrix @ x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        return None, ctx.matrix @ grad.contiguous()
+
+
+class Propagation(nn.Module):
+    """LightGCN's layer mean: (1 / (L + 1)) Σ_k A^k x with A = D^-1/2 (adjacency) D^-1/2.
+
+    A is kept as CSR with 32-bit indices. Users come first, then items; a node without an edge keeps only
+    its own embedding. Edge dropout removes an edge in both directions, so A stays symmetric.
+
+    Args:
+        interactions: The training positives, the edges of the graph.
+        n_layers: L; 0 gives the embeddings themselves.
+        message_dropout: Share of the entries dropped from each layer's output while training.
+        edge_dropout: Share of the edges dropped, drawn anew for each call while training.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    values: Tensor
+    edge: Tensor
+
+    def __init__(
+        self,
+        interactions: Interactions,
+        n_layers: int,
+        message_dropout: float = 0.0,
+        edge_dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.n_layers, self.message_dropout, self.edge_dropout = n_layers, message_dropout, edge_dropout
+        self.n_edges = len(interactions)
+        self.size = interactions.n_users + interactions.n_items
+        users, items = interactions.users.numpy(), interactions.items.numpy() + interactions.n_users
+        degree = np.maximum(np.bincount(np.concatenate([users, items]), minlength=self.size), 1)
+        edge = np.arange(1, self.n_edges + 1)  # counted from 1: scipy drops explicit zeros when converting
+        both = (np.concatenate([edge, edge]), (np.r_[users, items], np.r_[items, users]))
+        csr = sp.coo_matrix(both, shape=(self.size, self.size)).tocsr()
+        row = np.repeat(np.arange(self.size), np.diff(csr.indptr))
+        values = 1.0 / np.sqrt(degree[row].astype(np.float64) * degree[csr.indices])
+        for name, value in {
+            "indptr": torch.from_numpy(csr.indptr.astype(np.int32)),
+            "indices": torch.from_numpy(csr.indices.astype(np.int32)),
+            "values": torch.from_numpy(values.astype(np.float32)),
+            "edge": torch.from_numpy(csr.data - 1),
+        }.items():
+            self.register_buffer(name, value, persistent=False)
+
+    def matrix(self) -> Tensor:
+        """A, with this call's edge dropout while training."""
+        values = self.values
+        if self.training and self.edge_dropout > 0:
+            keep = torch.rand(self.n_edges, device=values.device) >= self.edge_dropout
+            values = values * keep[self.edge] / (1.0 - self.edge_dropout)
+        return torch.sparse_csr_tensor(
+            self.indptr, self.indices, values, (self.size, self.size), check_invariants=False
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: x [users + items, d] → [users + items, d]."""
+        matrix = self.matrix()
+        layer = total = x
+        with torch.autocast(x.device.type, enabled=False):
+            for _ in range(self.n_layers):
+                layer = _SymmetricProduct.apply(matrix, layer)
+                layer = F.dropout(layer, self.message_dropout, self.training)
+                total = total + layer
+            return total / (self.n_layers + 1)

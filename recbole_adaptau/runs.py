@@ -1,0 +1,114 @@
+"""The run folder: everything one run leaves behind, in plain formats that anything can read.
+
+config.yaml, environment.json, epochs.jsonl (a line an epoch), temperatures.npz, result.json (there when the run
+is complete), best.pth, last.pth, run.log and tensorboard/.
+"""
+
+import json
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from recbole.config import Config
+
+from .checkpoint import config_settings, plain
+from .errors import DataError
+
+PACKAGES = ("recbole", "torch", "numpy", "scipy", "pandas", "recbole_adaptau")
+
+
+class RunFolder:
+    """Paths and contents of one run."""
+
+    def __init__(self, folder: str | Path):
+        self.path = Path(folder)
+        self.config = self.path / "config.yaml"
+        self.environment = self.path / "environment.json"
+        self.epochs = self.path / "epochs.jsonl"
+        self.temperatures = self.path / "temperatures.npz"
+        self.result = self.path / "result.json"
+        self.best = self.path / "best.pth"
+        self.last = self.path / "last.pth"
+
+    @classmethod
+    def existing(cls, folder: str | Path) -> "RunFolder":
+        """A folder that a run has written, or a clear error."""
+        run = cls(folder)
+        if not run.config.is_file():
+            raise DataError(f"{folder} is not a run folder: it has no config.yaml.")
+        return run
+
+    @property
+    def is_complete(self) -> bool:
+        return self.result.is_file()
+
+    def begin(self, config: Config) -> None:
+        """Write down what is run, and on what."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        _write(self.config, yaml.safe_dump(config_settings(config), sort_keys=True, allow_unicode=True))
+        _write(self.environment, json.dumps(environment(config), indent=1))
+
+    def settings(self) -> dict[str, Any]:
+        """The settings from which the same configuration can be built again."""
+        return yaml.safe_load(self.config.read_text(encoding="utf-8"))
+
+    def add_epoch(self, record: dict[str, Any]) -> None:
+        with self.epochs.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(plain(record)) + "\n")
+
+    def read_epochs(self) -> list[dict[str, Any]]:
+        if not self.epochs.is_file():
+            return []
+        return [json.loads(line) for line in self.epochs.read_text(encoding="utf-8").splitlines() if line]
+
+    def keep_epochs_before(self, epoch: int) -> None:
+        """Forget the records of epochs that will be trained again after resuming."""
+        kept = [record for record in self.read_epochs() if record["epoch"] < epoch]
+        _write(self.epochs, "".join(json.dumps(record) + "\n" for record in kept))
+
+    def write_temperatures(self, users: np.ndarray, tau_u: np.ndarray, tau_0: float) -> None:
+        """Each user's temperature beside the user's own (external) id."""
+        temporary = self.temperatures.with_suffix(".tmp.npz")
+        np.savez_compressed(temporary, user=users.astype(str), tau_u=tau_u, tau_0=tau_0)
+        os.replace(temporary, self.temperatures)
+
+    def read_temperatures(self) -> dict[str, np.ndarray]:
+        with np.load(self.temperatures, allow_pickle=False) as file:
+            return dict(file)
+
+    def finish(self, result: dict[str, Any]) -> None:
+        _write(self.result, json.dumps(plain(result), indent=1))
+
+    def read_result(self) -> dict[str, Any]:
+        return json.loads(self.result.read_text(encoding="utf-8"))
+
+
+def environment(config: Config) -> dict[str, Any]:
+    """The machine and the versions a run was made with."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:  # our own package, run from a checkout
+            versions[package] = "not installed"
+    return {
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "torch_threads": torch.get_num_threads(),
+        "device": str(config["device"]),
+        "versions": versions,
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a whole file or nothing."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)

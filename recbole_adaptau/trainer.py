@@ -1,0 +1,236 @@
+"""RecBole's trainer, extended through its own seams: one event per epoch, a run folder, and exact resuming."""
+
+import math
+import random
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from recbole.trainer import Trainer
+from recbole.utils import set_color
+
+from . import checkpoint
+from .errors import CheckpointError
+from .runs import RunFolder
+
+
+class RunRecorder:
+    """Mixed in before a RecBole trainer; does nothing where the configuration names no run folder.
+
+    When an epoch begins, the one before it is over with all that RecBole's `fit` did about it. That is the moment
+    when its record is written and the whole state saved to last.pth; best.pth is written where RecBole saves.
+    """
+
+    run: RunFolder | None
+
+    def __init__(self, config: Any, model: Any):
+        super().__init__(config, model)
+        # Of several processes only the first writes.
+        self.run = RunFolder(config["run_folder"]) if config["run_folder"] and config["local_rank"] == 0 else None
+        self._record: dict[str, Any] | None = None
+        self._train_data: Any = None
+        self._best_epoch = -1
+        self._finished = self._saving = self._validating = False
+        if self.run is not None:
+            self.saved_model_file = str(self.run.best)
+
+    def fit(self, train_data: Any, valid_data: Any = None, *args: Any, **kwargs: Any) -> tuple[float, Any]:
+        if self.run is None:
+            return super().fit(train_data, valid_data, *args, **kwargs)
+        self._train_data = train_data
+        self._saving = kwargs.get("saved", args[1] if len(args) > 1 else True)
+        self.run.begin(self.config)
+        self.logger.info(set_color("run folder", "yellow") + f": {self.run.path}")
+        if self.config["resume"] and self.run.last.is_file():
+            self.resume_checkpoint(self.run.last)
+        if not self._finished:
+            try:
+                super().fit(train_data, valid_data, *args, **kwargs)
+            except KeyboardInterrupt:
+                saved = self.run.last.is_file()
+                self.logger.warning(
+                    f"Interrupted; every finished epoch is saved. Continue with: --resume={self.run.path}"
+                    if saved
+                    else "Interrupted before the first epoch was saved: nothing to continue from."
+                )
+                raise
+            self._finished = True
+            self._end_epoch()
+            self._save_last(self.epochs)
+        return self.best_valid_score, self.best_valid_result
+
+    def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
+        self._end_epoch()
+        if epoch_idx > self.start_epoch:
+            self._save_last(epoch_idx)
+        started = time.perf_counter()
+        state = self._begin_epoch(epoch_idx)
+        loss = super()._train_epoch(train_data, epoch_idx, *args, **kwargs)
+        self._record = {
+            "epoch": epoch_idx,
+            "train_loss": list(loss) if isinstance(loss, tuple) else loss,
+            "train_seconds": time.perf_counter() - started,
+            **state,
+        }
+        return loss
+
+    def _valid_epoch(self, valid_data: Any, *args: Any, **kwargs: Any) -> tuple[float, Any]:
+        started = time.perf_counter()
+        self._validating = True
+        try:
+            score, result = super()._valid_epoch(valid_data, *args, **kwargs)
+        finally:
+            self._validating = False
+        if self._record is not None:
+            self._record |= {"valid_seconds": time.perf_counter() - started, "valid_result": dict(result)}
+        return score, result
+
+    def evaluate(self, eval_data: Any, *args: Any, **kwargs: Any) -> Any:
+        result = super().evaluate(eval_data, *args, **kwargs)
+        if self.run is not None and self._finished and not self._validating:
+            self.run.finish(self._summary(result))
+        return result
+
+    def _begin_epoch(self, epoch_idx: int) -> dict[str, float]:
+        """What happens before the first batch of an epoch; returns what to record of it."""
+        return {}
+
+    def _end_epoch(self) -> None:
+        if self.run is not None and self._record is not None:
+            self.run.add_epoch(self._record)
+        self._record = None
+
+    def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
+        self._best_epoch = epoch
+        super()._save_checkpoint(epoch, verbose, **kwargs)
+
+    def _save_last(self, next_epoch: int) -> None:
+        """All that is needed to go on as if nothing had happened."""
+        if self.run is None or not self._saving:
+            return
+        checkpoint.save(
+            {
+                "config": checkpoint.config_settings(self.config),
+                "next_epoch": next_epoch,
+                "finished": self._finished,
+                "best_epoch": self._best_epoch,
+                "cur_step": self.cur_step,
+                "best_valid_score": checkpoint.plain(self.best_valid_score),
+                "best_valid_result": checkpoint.plain(self.best_valid_result),
+                "state_dict": self.model.state_dict(),
+                "other_parameter": self.model.other_parameter(),
+                "optimizer": self.optimizer.state_dict(),
+                "random": _random_state(),
+                "loader": self._train_data.generator.get_state(),
+            },
+            self.run.last,
+        )
+
+    def resume_checkpoint(self, resume_file: Any) -> None:
+        """Continue from a last.pth of a run folder; anything else goes to RecBole."""
+        if self.run is None:
+            super().resume_checkpoint(resume_file)
+            return
+        state = checkpoint.load(resume_file, map_location=self.device)
+        for key in ("model", "dataset"):
+            if state["config"][key] != self.config[key]:
+                raise CheckpointError(
+                    f"{resume_file} is of {key} {state['config'][key]}, but this run has {self.config[key]}."
+                )
+        self.start_epoch = state["next_epoch"]
+        self._finished = state["finished"]
+        self._best_epoch = state["best_epoch"]
+        self.cur_step = state["cur_step"]
+        self.best_valid_score = state["best_valid_score"]
+        self.best_valid_result = state["best_valid_result"]
+        self.model.load_state_dict(state["state_dict"])
+        self.model.load_other_parameter(state["other_parameter"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        _restore_random_state(state["random"])
+        self._train_data.generator.set_state(state["loader"].cpu())
+        self.run.keep_epochs_before(self.start_epoch)
+        self.logger.info(f"Resuming from epoch {self.start_epoch} of {resume_file}")
+
+    def _summary(self, test_result: Any) -> dict[str, Any]:
+        epochs = self.run.read_epochs()
+        return {
+            "model": self.config["model"],
+            "dataset": self.config["dataset"],
+            "protocol": self.config["protocol"],
+            "seed": self.config["seed"],
+            "best_epoch": self._best_epoch,
+            "epochs": len(epochs),
+            "train_seconds": sum(record["train_seconds"] for record in epochs),
+            "valid_seconds": sum(record.get("valid_seconds", 0.0) for record in epochs),
+            "best_valid_score": self.best_valid_score,
+            "valid_score_bigger": self.valid_metric_bigger,
+            "best_valid_result": self.best_valid_result,
+            "test_result": test_result,
+        }
+
+
+class AdapTauTrainer(RunRecorder, Trainer):
+    """For our models: raises the epoch event, follows the learning rate's schedule, logs the temperatures."""
+
+    def _build_optimizer(self, **kwargs: Any) -> torch.optim.Optimizer:
+        if kwargs or self.learner.lower() != "adam":
+            return super()._build_optimizer(**kwargs)
+        # One pass over the tables instead of a dozen; the same numbers to rounding.
+        return torch.optim.Adam(
+            self.model.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True
+        )
+
+    def _begin_epoch(self, epoch_idx: int) -> dict[str, float]:
+        rate = self.learning_rate * learning_rate_factor(self.config["lr_schedule"], epoch_idx, self.epochs)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        state = self.model.begin_epoch(epoch_idx)
+        self.logger.info(
+            set_color(f"epoch {epoch_idx} temperature", "green")
+            + f" [{self.model.strategy.describe()}, mu+ - mu = {state['gap']:.4f},"
+            + f" mean |dL/df| = {state['gradient']:.3e}]"
+        )
+        for name, value in state.items():
+            self.tensorboard.add_scalar(f"Temperature/{name}", value, epoch_idx)
+        self.wandblogger.log_metrics({**state, "train_step": epoch_idx}, head="train")
+        return {**state, "learning_rate": rate}
+
+    def _summary(self, test_result: Any) -> dict[str, Any]:
+        """Beside the figures, each user's temperature in the model that was tested."""
+        dataset = self._train_data._dataset
+        active = self.model.interactions.active_users
+        with torch.no_grad():
+            tau = self.model.user_temperatures()[active].cpu().numpy()
+        users = dataset.id2token(dataset.uid_field, active.cpu().numpy())
+        tau_0 = self.model.strategy.tau_0.item()
+        self.run.write_temperatures(np.asarray(users), tau, tau_0)
+        spread = dict(zip(("min", "median", "max"), np.quantile(tau, [0.0, 0.5, 1.0]).tolist(), strict=True))
+        return {**super()._summary(test_result), "tau_0": tau_0, "tau_u": spread}
+
+
+def learning_rate_factor(schedule: str, epoch: int, epochs: int) -> float:
+    """Share of the learning rate used in an epoch: linear and cosine fall from 1 towards 0 over all epochs."""
+    done = epoch / epochs
+    return {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + math.cos(math.pi * done))}[schedule]
+
+
+def _random_state() -> dict[str, Any]:
+    """Python's, NumPy's and PyTorch's generators as plain data."""
+    numpy_name, numpy_keys, *numpy_rest = np.random.get_state()
+    return {
+        "python": random.getstate(),
+        "numpy": (numpy_name, torch.from_numpy(numpy_keys.astype(np.int64)), *numpy_rest),
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+
+
+def _restore_random_state(state: dict[str, Any]) -> None:
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
+    name, keys, *rest = state["numpy"]
+    np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), *rest))
+    torch.set_rng_state(state["torch"].cpu())
+    if state["cuda"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all([part.cpu() for part in state["cuda"]])

@@ -1,0 +1,36 @@
+"""The versions that work together; requirements.txt pins exactly those that are tested."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+PROPERTIES = "recbole_adaptau.properties"
+
+setup(
+    name="recbole_adaptau",
+    version="0.1.0",
+    description="Adap-tau for RecBole: softmax collaborative filtering whose temperature nobody has to tune",
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    # ray <= 2.6.3, which RecBole 1.2.1 asks for, ends at 3.11; today's PyTorch starts at 3.10.
+    python_requires=">=3.10,<3.12",
+    packages=[*find_packages(include=["recbole_adaptau", "recbole_adaptau.*"]), PROPERTIES],
+    package_dir={PROPERTIES: "properties"},
+    package_data={"recbole_adaptau": ["py.typed"], PROPERTIES: ["*.yaml", "*/*.yaml"]},
+    install_requires=[
+        "recbole==1.2.1",
+        "torch>=2.6",  # compat.py makes RecBole's checkpoints load under weights_only=True
+        "numpy>=1.26,<2",  # RecBole issue 2215: np.float_ and friends are gone in 2
+        "pandas>=1.5,<3",  # RecBole issue 2215: chained inplace fillna no longer writes in 3
+        "scipy>=1.11,<1.13",  # RecBole issue 2215: dok_matrix._update is gone in 1.13
+        "setuptools<81",  # RecBole issue 2215: ray 2.6.3 imports pkg_resources
+        "PyYAML>=6",
+        "tqdm>=4.60",
+    ],
+    extras_require={
+        "ncl": ["faiss-cpu>=1.8"],
+        "tune": ["hyperopt==0.2.5"],
+        "plot": ["matplotlib>=3.7"],
+    },
+    entry_points={"console_scripts": ["recbole-adaptau=recbole_adaptau.cli:main"]},
+)
