@@ -43,8 +43,8 @@ _NUMBERS = (np.float64, np.float32, np.int64, np.int32, np.bool_, np.object_)
 # Arrays that some of RecBole's models keep beside their weights (ItemKNN, EASE, SLIMElastic). They are data:
 # reading one runs numpy's and scipy's own constructors and nothing from the file.
 DATA_CLASSES: list[Any] = [
-    np.core.multiarray._reconstruct,
-    np.core.multiarray.scalar,
+    np.zeros(0).__reduce__()[0],  # what rebuilds an array; its private module differs between versions
+    np.float64(0).__reduce__()[0],
     np.ndarray,
     np.matrix,
     np.dtype,
@@ -125,7 +125,9 @@ def quoted(settings: Mapping[str, Any]) -> dict[str, Any]:
 def rebuild_config(settings: Mapping[str, Any]) -> Config:
     """The Config that `config_settings` described; nothing but `settings` has a say in it."""
     with shielded_argv():
-        return Config(model=settings["model"], dataset=settings["dataset"], config_dict=quoted(plain(settings)))
+        return Config(
+            model=settings["model"], dataset=settings["dataset"], config_dict=quoted(plain(settings))
+        )
 
 
 def _refuse_unreadable(value: Any, where: str) -> None:
@@ -208,12 +210,14 @@ def load(path: str | os.PathLike[str], map_location: Any = "cpu") -> dict[str, A
             with zipfile.ZipFile(path) as archive:
                 if archive.testzip() is not None:
                     raise CheckpointError(f"{damaged}: its checksums do not match.")
-        with torch.serialization.safe_globals(DATA_CLASSES):
+        # On leaving, safe_globals also strikes off what was on the list before.
+        listed = torch.serialization.get_safe_globals()
+        with torch.serialization.safe_globals([cls for cls in DATA_CLASSES if cls not in listed]):
             state = torch.load(path, map_location=map_location, weights_only=True)
     except CheckpointError:
         raise
     except pickle.UnpicklingError as error:
-        if "nsupported" in str(error) and "lobal" in str(error):
+        if "GLOBAL" in str(error):  # the opcode that names a class or a function
             raise CheckpointError(
                 f"the checkpoint {where} holds more than plain data, so it was refused and nothing in it was "
                 "run. Files written by RecBole without recbole_adaptau are of this kind: train again."

@@ -10,7 +10,10 @@ from collections.abc import Callable
 
 import recbole
 
+from recbole_adaptau.compat.patching import replace_everywhere
 from recbole_adaptau.compat.ray_import import import_quick_start
+
+__all__ = ["RECBOLE_VERSION", "apply", "replace_everywhere"]
 
 RECBOLE_VERSION = "1.2.1"
 

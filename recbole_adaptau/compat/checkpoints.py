@@ -15,7 +15,7 @@ from recbole_adaptau.errors import CheckpointError
 _CONFIG_KEYS = ("config", "state_dict")
 
 
-def _other_parameter(model: torch.nn.Module) -> dict[str, Any]:
+def _other_parameter(model: Any) -> dict[str, Any]:
     """What the model keeps beside its weights, without the modules some models list there.
 
     FDSA, DIN and a few others list an embedding layer, which is pickled with its whole dataset although its

@@ -30,8 +30,8 @@ def _convert_hint(folder: Path, name: str) -> str:
 
 def _how_to_provide(folder: Path, name: str) -> str:
     return (
-        f"To provide it: put {name}.inter into {folder}; or convert a folder DIR with LightGCN's train.txt and "
-        f"test.txt: `{_convert_hint(Path('DIR'), name)}`; or set data_path to the folder that holds {name}/."
+        f"To provide it: put {name}.inter into {folder}; or convert a folder DIR with LightGCN's train.txt "
+        f"and test.txt: `{_convert_hint(Path('DIR'), name)}`; or set data_path to the parent of {name}/."
     )
 
 

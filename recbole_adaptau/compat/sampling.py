@@ -11,16 +11,13 @@ from recbole_adaptau.errors import DataError
 
 def _refuse_endless_sampling(sampler: Any) -> None:
     """Raise when some user has every candidate already: RecBole would draw for ever."""
-    used = getattr(sampler, "used_ids", None)
-    if sampler.distribution != "popularity" or not isinstance(used, dict):
-        return
     candidates = set(sampler.prob)
-    for user, items in enumerate(used[sampler.phases[-1]]):
+    for user, items in enumerate(sampler.used_ids):
         if len(items) >= len(candidates) and candidates <= items:
             raise DataError(
                 f"user {user} has interacted with every item of the training part, so popularity sampling "
-                "has no negative to offer. Set user_inter_num_interval to leave such users out, or sample "
-                "uniformly."
+                f"has no negative to offer in the {sampler.phase} part. Set user_inter_num_interval to leave "
+                "such users out, or sample uniformly."
             )
 
 
@@ -29,8 +26,7 @@ def count_popularity_in_training_only() -> None:
 
     RecBole counts validation and test interactions as well, which tells the model what it is tested on.
     """
-    set_distribution = samplers.AbstractSampler.set_distribution
-    start = samplers.Sampler.__init__
+    set_phase = samplers.Sampler.set_phase
     create = data_utils._create_sampler
 
     def _get_candidates_list(self: Any) -> list[int]:
@@ -41,19 +37,17 @@ def count_popularity_in_training_only() -> None:
         ]
         return [item for dataset in seen for item in dataset.inter_feat[self.iid_field].tolist()]
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        start(self, *args, **kwargs)
-        _refuse_endless_sampling(self)
-
-    def set_distribution_checked(self: Any, distribution: str) -> None:
-        set_distribution(self, distribution)
-        _refuse_endless_sampling(self)
+    def set_phase_checked(self: Any, phase: str) -> Any:
+        sampler = set_phase(self, phase)
+        # With fewer candidates than RecBole had, its own check for users who have everything is not enough.
+        if sampler.distribution == "popularity":
+            _refuse_endless_sampling(sampler)
+        return sampler
 
     def _create_sampler(dataset: Any, built_datasets: list[Any], *args: Any, **kwargs: Any) -> Any:
         # `dataset`, the whole, serves only the RepeatableSampler, which counts popularity in it.
         return create(built_datasets[0], built_datasets, *args, **kwargs)
 
     samplers.Sampler._get_candidates_list = _get_candidates_list
-    samplers.Sampler.__init__ = __init__
-    samplers.Sampler.set_distribution = set_distribution_checked
+    samplers.Sampler.set_phase = set_phase_checked
     replace_everywhere(create, _create_sampler)

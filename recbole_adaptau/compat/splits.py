@@ -31,9 +31,8 @@ def refuse_empty_training_part() -> None:
             )
             raise DataError(
                 f"the training part of '{self.dataset_name}' is empty: {how} split it into {sizes} "
-                "interactions for training, validation and test. Give the first part a larger share, name the "
-                "right file first, or loosen the filters (user_inter_num_interval, item_inter_num_interval, "
-                "val_interval)."
+                "interactions for training, validation and test. Give the first part a larger share, name "
+                "the right file first, or loosen the filters (user_inter_num_interval and the like)."
             )
         return parts
 

@@ -321,14 +321,16 @@ def test_the_command_prints_the_report_and_what_to_run_next(tmp_path: Path, caps
     assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
 
 
-def test_the_module_runs_shows_help_and_fails_without_a_traceback(tmp_path: Path) -> None:
-    def run(*arguments: str) -> subprocess.CompletedProcess:
-        module = [sys.executable, "-m", "recbole_adaptau.data", *arguments]
-        root = Path(__file__).resolve().parents[2]
-        return subprocess.run(module, cwd=root, capture_output=True, text=True, check=False)
+def test_without_a_command_help_is_shown(capsys) -> None:
+    assert command.main([]) == 0
+    printed = capsys.readouterr().out
+    assert "convert" in printed and "example:" in printed
 
-    shown = run()
-    assert shown.returncode == 0 and "convert" in shown.stdout and "example:" in shown.stdout
-    failed = run("convert", "--source", str(tmp_path / "none"), "--name", "x", "--output", str(tmp_path))
+
+def test_the_module_fails_without_a_traceback(tmp_path: Path) -> None:
+    arguments = ["convert", "--source", str(tmp_path / "none"), "--name", "x", "--output", str(tmp_path)]
+    module = [sys.executable, "-m", "recbole_adaptau.data", *arguments]
+    root = Path(__file__).resolve().parents[2]
+    failed = subprocess.run(module, cwd=root, capture_output=True, text=True, check=False)
     assert failed.returncode == 2 and failed.stdout == ""
     assert "error: source" in failed.stderr and "Traceback" not in failed.stderr

@@ -1,0 +1,61 @@
+"""Shared by all tests: small planted data, and a RecBole that neither reads our arguments nor writes here."""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+# Before torch starts its pool: two test processes with one thread each beat two with two on two cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch, tmp_path):
+    """Every test works in an empty folder, and RecBole does not see pytest's arguments."""
+    monkeypatch.setattr(sys, "argv", ["test"])
+    monkeypatch.chdir(tmp_path)
+
+
+def write_inter(folder: Path, name: str, pairs, part: str = "") -> Path:
+    """Write pairs of ids as a RecBole atomic file folder/name/name[.part].inter."""
+    (folder / name).mkdir(parents=True, exist_ok=True)
+    path = folder / name / f"{name}{'.' + part if part else ''}.inter"
+    lines = ["user_id:token\titem_id:token", *(f"{user}\t{item}" for user, item in pairs)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def checkerboard(users: int = 48, items: int = 48, colours: int = 4) -> tuple[list, list, list]:
+    """Users like exactly the items of their colour; two of them are held out, one each to validate and test.
+
+    Since a user's colour is plain from the rest, the held-out items must rank first.
+    """
+    rng = np.random.default_rng(0)
+    train, valid, test = [], [], []
+    for user in range(users):
+        own = [item for item in range(items) if item % colours == user % colours]
+        rng.shuffle(own)
+        train += [(f"u{user}", f"i{item}") for item in own[2:]]
+        valid.append((f"u{user}", f"i{own[0]}"))
+        test.append((f"u{user}", f"i{own[1]}"))
+    return train, valid, test
+
+
+@pytest.fixture
+def board(tmp_path) -> dict:
+    """Settings that make RecBole load the checkerboard."""
+    for part, pairs in zip(("train", "valid", "test"), checkerboard(), strict=True):
+        write_inter(tmp_path / "data", "board", pairs, part)
+    return {
+        "data_path": str(tmp_path / "data"),
+        "benchmark_filename": ["train", "valid", "test"],
+        "load_col": {"inter": ["user_id", "item_id"]},
+        "show_progress": False,
+        "state": "ERROR",
+        "topk": [2, 5],
+        "valid_metric": "NDCG@5",
+        "embedding_size": 8,
+        "train_batch_size": 64,
+    }
