@@ -11,7 +11,6 @@ import yaml
 from recbole.config import Config
 
 from .errors import DataError, OptionError, did_you_mean
-from .options import Options
 
 _PACKAGE = Path(__file__).resolve().parent
 # Inside the wheel the properties lie in the package, in a checkout beside it.
@@ -68,7 +67,7 @@ def settle(config: Config, ours: bool) -> None:
     if ours:
         _warn_of_unknown_keys(config)
         _check_valid_metric(config)
-        Options.from_config(config)
+        config.model_class.check(config)
     if config["run_root"] and not config["run_folder"]:
         config["run_folder"] = str(_new_run_folder(config))
     if config["run_folder"]:

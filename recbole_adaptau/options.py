@@ -79,18 +79,14 @@ class Options:
         return None if self.user_threshold == "mean" else float(self.user_threshold)
 
 
-def check_whole(config: Config, key: str, least: int) -> int:
-    """A backbone's own whole number, checked like the shared options."""
-    values = {key: config[key]}
-    _whole(values, key, least)
-    return values[key]
+def check_whole(config: Config, key: str, least: int) -> None:
+    """Check a backbone's own whole number like the shared options."""
+    _whole({key: config[key]}, key, least)
 
 
-def check_dropout(config: Config, key: str) -> float:
-    """A backbone's own dropout share, in [0, 1)."""
-    values = {key: config[key]}
-    _number(values, key, least=0.0, below=1.0)
-    return values[key]
+def check_dropout(config: Config, key: str) -> None:
+    """Check a backbone's own dropout share, which lies in [0, 1)."""
+    _number({key: config[key]}, key, least=0.0, below=1.0)
 
 
 def _check_values(values: dict[str, Any]) -> None:
@@ -121,7 +117,6 @@ def _check_values(values: dict[str, Any]) -> None:
 
 
 def _check_combinations(o: Options, config: Config) -> None:
-    given = set(config.external_config_dict)
     if o.tau_min > o.tau_max:
         raise OptionError(f"tau_min = {o.tau_min} is above tau_max = {o.tau_max}.")
     if o.tau_strategy in ("fixed", "learned", "learned_user") and o.tau < o.tau_min:
@@ -138,7 +133,7 @@ def _check_combinations(o: Options, config: Config) -> None:
         if o.test_score == "cosine":
             raise OptionError("tau_strategy = none ranks by inner product: test_score = cosine contradicts it.")
         for key in ("tau", *PER_USER_KEYS):
-            if key in given:
+            if config[key] != config.internal_config_dict[key]:
                 raise OptionError(
                     f"tau_strategy = none has no temperature, but {key} = {config[key]!r} is set: remove {key}, "
                     "or choose tau_strategy fixed (one temperature) or adaptive_user (one per user)."

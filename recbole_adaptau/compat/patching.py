@@ -5,16 +5,16 @@ from typing import Any
 
 
 def replace_everywhere(old: Any, new: Any) -> None:
-    """Put `new` in the place of `old` in every RecBole module, and in those of this package, that hold it.
+    """Put `new` in the place of `old` in every loaded module that holds it.
 
     `from recbole.utils import get_model` copies the name into the importing module, so changing it in one
-    place is not enough. This package's compat modules are left out: they keep the originals to call.
+    place is not enough; a user's script may have done so before it imported this package. This package's compat
+    modules are left out: they keep the originals to call.
     """
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] not in ("recbole", "recbole_adaptau"):
+        if name.startswith("recbole_adaptau.compat"):
             continue
-        if name.startswith("recbole_adaptau.compat") or module is None:
-            continue
-        for attribute, value in list(vars(module).items()):
+        # Some libraries put objects into sys.modules that are no modules and have no names.
+        for attribute, value in list(getattr(module, "__dict__", {}).items()):
             if value is old:
                 setattr(module, attribute, new)

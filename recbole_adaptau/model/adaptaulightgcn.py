@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..options import check_dropout, check_whole
+from ..options import Options, check_dropout, check_whole
 from ..propagation import Propagation
 from .base import AdapTauRecommender
 
@@ -13,12 +13,18 @@ from .base import AdapTauRecommender
 class AdapTauLightGCN(AdapTauRecommender):
     """The tables, propagated over the training graph and averaged over the layers."""
 
+    @classmethod
+    def check(cls, config: Any) -> Options:
+        check_whole(config, "n_layers", 0)
+        check_dropout(config, "message_dropout")
+        check_dropout(config, "edge_dropout")
+        return super().check(config)
+
     def __init__(self, config: Any, dataset: Any):
-        n_layers = check_whole(config, "n_layers", 0)
-        message_dropout = check_dropout(config, "message_dropout")
-        edge_dropout = check_dropout(config, "edge_dropout")
         super().__init__(config, dataset)
-        self.propagation = Propagation(self.interactions, n_layers, message_dropout, edge_dropout)
+        self.propagation = Propagation(
+            self.interactions, config["n_layers"], config["message_dropout"], config["edge_dropout"]
+        )
 
     def encode(self) -> tuple[Tensor, Tensor]:
         tables = torch.cat([self.user_embedding.weight, self.item_embedding.weight])

@@ -25,8 +25,13 @@ class AdapTauRecommender(GeneralRecommender):
 
     input_type = InputType.PAIRWISE
 
+    @classmethod
+    def check(cls, config: Any) -> Options:
+        """Refuse a configuration that makes no sense; called as soon as it is built, before data is loaded."""
+        return Options.from_config(config)
+
     def __init__(self, config: Any, dataset: Any):
-        options = Options.from_config(config)
+        options = self.check(config)
         super().__init__(config, dataset)
         self._scored: tuple[Any, tuple[Tensor, Tensor]] | None = None
         self.options = options

@@ -121,6 +121,8 @@ def test_quick_start_imports_with_and_without_pkg_resources():
         "compat.apply()\n"
         "from recbole.quick_start import run_recbole\n"
         "assert 'pkg_resources' not in sys.modules\n"
+        "import warnings\n"
+        "assert any('GradScaler' in getattr(entry[1], 'pattern', '') for entry in warnings.filters)\n"
         "print('imported')\n"
     )
     root = str(Path(importlib.util.find_spec("recbole_adaptau").origin).parents[1])

@@ -46,7 +46,7 @@ def test_recboles_models_train_test_and_load_on_ml_100k(name):
     state = torch.load(file, weights_only=True)
     assert set(state) == KEYS and state["config"]["model"] == name
 
-    config, model, dataset, _, _, test_data = load_data_and_model(str(file))
+    config, model, *_, test_data = load_data_and_model(str(file))
     assert config["model"] == name and config["epochs"] == 1
     trainer = get_trainer(config["MODEL_TYPE"], name)(config, model)
     assert trainer.evaluate(test_data, load_best_model=False) == result["test_result"]
@@ -54,7 +54,7 @@ def test_recboles_models_train_test_and_load_on_ml_100k(name):
 
 @pytest.mark.parametrize("name", ["BPR", "LightGCN", "ItemKNN", "EASE", "Pop", "SLIMElastic"])
 def test_a_loaded_model_predicts_what_the_saved_one_did(board, name):
-    config, model, trainer, loaders = train(name, "board", board)
+    _, model, trainer, loaders = train(name, "board", board)
     result = trainer.evaluate(loaders[2])
     users = Interaction({"user_id": torch.arange(1, 17)})
     scores = model.full_sort_predict(users)
@@ -76,7 +76,7 @@ def test_recboles_resume_reads_the_file(board):
 
 def test_a_model_with_a_module_beside_its_weights_is_saved_without_it(board):
     """FDSA lists an embedding layer that would be pickled with its whole dataset."""
-    config, model, trainer, _ = train("BPR", "board", board)
+    _, model, trainer, _ = train("BPR", "board", board)
     model.layer, model.factor = torch.nn.Linear(2, 2), torch.ones(3)
     model.other_parameter_name = ["layer", "factor"]
     trainer._save_checkpoint(0, verbose=False)
@@ -86,7 +86,7 @@ def test_a_model_with_a_module_beside_its_weights_is_saved_without_it(board):
 
 def test_pretraining_writes_plain_data_too(board):
     settings = board | {"pretrain_epochs": 1, "save_step": 1, "train_stage": "actor_pretrain"}
-    config, _, trainer, _ = train("RaCT", "board", settings)
+    _, _, trainer, _ = train("RaCT", "board", settings)
     state = torch.load(trainer.saved_model_file, weights_only=True)
     assert state["config"]["model"] == "RaCT" and state["epoch"] == 0
 
