@@ -125,9 +125,7 @@ def quoted(settings: Mapping[str, Any]) -> dict[str, Any]:
 def rebuild_config(settings: Mapping[str, Any]) -> Config:
     """The Config that `config_settings` described; nothing but `settings` has a say in it."""
     with shielded_argv():
-        return Config(
-            model=settings["model"], dataset=settings["dataset"], config_dict=quoted(plain(settings))
-        )
+        return Config(model=settings["model"], dataset=settings["dataset"], config_dict=quoted(plain(settings)))
 
 
 def _refuse_unreadable(value: Any, where: str) -> None:
@@ -224,9 +222,7 @@ def load(path: str | os.PathLike[str], map_location: Any = "cpu") -> dict[str, A
             ) from error
         raise CheckpointError(f"{damaged}: it is not a PyTorch file.") from error
     except Exception as error:  # damaged bytes surface as almost any exception
-        raise CheckpointError(
-            f"{damaged}: {str(error).splitlines()[0] if str(error) else error!r}"
-        ) from error
+        raise CheckpointError(f"{damaged}: {str(error).splitlines()[0] if str(error) else error!r}") from error
     if not isinstance(state, dict):
         raise CheckpointError(f"the file {where} holds a {type(state).__name__}, not a checkpoint.")
     return state

@@ -117,7 +117,17 @@ def _check_valid_metric(config: Config) -> None:
 def known_keys(config: Config) -> set[str]:
     """Every key that RecBole or our properties define."""
     from_recbole = {key for keys in config.parameters.values() for key in keys}
-    plumbing = {"model", "dataset", "config_files", "record_run", "nproc", "world_size", "ip", "port", "offset"}
+    plumbing = {
+        "model",
+        "dataset",
+        "config_files",
+        "record_run",
+        "nproc",
+        "world_size",
+        "ip",
+        "port",
+        "offset",
+    }
     derived = {"local_rank", "benchmark_filename", "given_split", "tail_ratio", "encoding", "device"}
     return from_recbole | set(config.internal_config_dict) | plumbing | derived
 

@@ -136,9 +136,7 @@ class _CandidateLogSumExp(torch.autograd.Function):
 Chunk = tuple[slice, Tensor | None, Tensor | None]
 
 
-def _chunks(
-    rows: int, columns: int, max_scores: int, hits: tuple[Tensor, Tensor] | None
-) -> list[Chunk]:
+def _chunks(rows: int, columns: int, max_scores: int, hits: tuple[Tensor, Tensor] | None) -> list[Chunk]:
     """Ranges of columns with the hits that fall into each (columns counted from the range's start)."""
     width = min(columns, max(max_scores // max(rows, 1), 1))
     chunks: list[Chunk] = []

@@ -52,6 +52,8 @@ class SharedNegatives(nn.Module):
 
     log_correction: Tensor | None
     cumulative: Tensor | None
+    everything: Tensor
+    column_of: Tensor
 
     def __init__(
         self,
@@ -78,8 +80,7 @@ class SharedNegatives(nn.Module):
         if correct and (popular or mode == "in_batch"):
             correction = -torch.log(q.clamp_min(torch.finfo(q.dtype).tiny) * interactions.n_real_items).float()
         self.register_buffer("log_correction", correction, persistent=False)
-        everything = torch.arange(1, interactions.n_items) if self.mode == "full" else None
-        self.register_buffer("everything", everything, persistent=False)
+        self.register_buffer("everything", torch.arange(1, interactions.n_items), persistent=False)
         self.register_buffer("column_of", torch.full((interactions.n_items,), -1), persistent=False)
 
     def draw(self, users: Tensor, positives: Tensor) -> Candidates:

@@ -15,7 +15,7 @@ from .errors import CheckpointError
 from .runs import RunFolder
 
 
-class RunRecorder:
+class RunRecorder(Trainer):
     """Mixed in before a RecBole trainer; does nothing where the configuration names no run folder.
 
     When an epoch begins, the one before it is over with all that RecBole's `fit` did about it. That is the moment
@@ -89,7 +89,7 @@ class RunRecorder:
     def evaluate(self, eval_data: Any, *args: Any, **kwargs: Any) -> Any:
         result = super().evaluate(eval_data, *args, **kwargs)
         if self.run is not None and self._finished and not self._validating:
-            self.run.finish(self._summary(result))
+            self.run.finish(self._summary(self.run, result))
         return result
 
     def _begin_epoch(self, epoch_idx: int) -> dict[str, float]:
@@ -152,8 +152,8 @@ class RunRecorder:
         self.run.keep_epochs_before(self.start_epoch)
         self.logger.info(f"Resuming from epoch {self.start_epoch} of {resume_file}")
 
-    def _summary(self, test_result: Any) -> dict[str, Any]:
-        epochs = self.run.read_epochs()
+    def _summary(self, run: RunFolder, test_result: Any) -> dict[str, Any]:
+        epochs = run.read_epochs()
         return {
             "model": self.config["model"],
             "dataset": self.config["dataset"],
@@ -170,7 +170,7 @@ class RunRecorder:
         }
 
 
-class AdapTauTrainer(RunRecorder, Trainer):
+class AdapTauTrainer(RunRecorder):
     """For our models: raises the epoch event, follows the learning rate's schedule, logs the temperatures."""
 
     def _build_optimizer(self, **kwargs: Any) -> torch.optim.Optimizer:
@@ -196,7 +196,7 @@ class AdapTauTrainer(RunRecorder, Trainer):
         self.wandblogger.log_metrics({**state, "train_step": epoch_idx}, head="train")
         return {**state, "learning_rate": rate}
 
-    def _summary(self, test_result: Any) -> dict[str, Any]:
+    def _summary(self, run: RunFolder, test_result: Any) -> dict[str, Any]:
         """Beside the figures, each user's temperature in the model that was tested."""
         dataset = self._train_data._dataset
         active = self.model.interactions.active_users
@@ -204,9 +204,9 @@ class AdapTauTrainer(RunRecorder, Trainer):
             tau = self.model.user_temperatures()[active].cpu().numpy()
         users = dataset.id2token(dataset.uid_field, active.cpu().numpy())
         tau_0 = self.model.strategy.tau_0.item()
-        self.run.write_temperatures(np.asarray(users), tau, tau_0)
+        run.write_temperatures(np.asarray(users), tau, tau_0)
         spread = dict(zip(("min", "median", "max"), np.quantile(tau, [0.0, 0.5, 1.0]).tolist(), strict=True))
-        return {**super()._summary(test_result), "tau_0": tau_0, "tau_u": spread}
+        return {**super()._summary(run, test_result), "tau_0": tau_0, "tau_u": spread}
 
 
 def learning_rate_factor(schedule: str, epoch: int, epochs: int) -> float:
@@ -217,10 +217,10 @@ def learning_rate_factor(schedule: str, epoch: int, epochs: int) -> float:
 
 def _random_state() -> dict[str, Any]:
     """Python's, NumPy's and PyTorch's generators as plain data."""
-    numpy_name, numpy_keys, *numpy_rest = np.random.get_state()
+    name, keys, *rest = np.random.get_state(legacy=True)
     return {
         "python": random.getstate(),
-        "numpy": (numpy_name, torch.from_numpy(numpy_keys.astype(np.int64)), *numpy_rest),
+        "numpy": (name, torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest),
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }

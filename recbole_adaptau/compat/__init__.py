@@ -45,6 +45,7 @@ def _patches() -> tuple[Callable[[], None], ...]:
         lookup.find_models,
         logs.log_every_run,
         logs.tensorboard_in_run_folder,
+        sampling.name_users_with_everything,
         sampling.count_popularity_in_training_only,
         splits.refuse_empty_training_part,
         splits.unpickle_only_when_asked,

@@ -74,9 +74,7 @@ def _may_download(size: int) -> bool:
     if size <= _ASK_ABOVE:
         return True
     try:
-        return (
-            input(f"This will download {size / _ASK_ABOVE:.2f}GB. Will you proceed? (y/N)\n").lower() == "y"
-        )
+        return input(f"This will download {size / _ASK_ABOVE:.2f}GB. Will you proceed? (y/N)\n").lower() == "y"
     except EOFError:
         return False
 

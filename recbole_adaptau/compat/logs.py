@@ -65,9 +65,7 @@ def log_every_run() -> None:
             )
         )
         file = logging.FileHandler(_log_file(config), encoding="utf-8")
-        file.setFormatter(
-            logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%a %d %b %Y %H:%M:%S")
-        )
+        file.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%a %d %b %Y %H:%M:%S"))
         file.addFilter(recbole_logger.RemoveColorFilter())
         if isinstance(config["run_folder"], str):
             vars(file)["run_folder"] = config["run_folder"]

@@ -57,8 +57,7 @@ def find_models() -> None:
             # RecBole imports both tree libraries for either model.
             needs = " ".join(_TREE_MODELS.values()) if model_name in _TREE_MODELS else error.name
             raise AdapTauError(
-                f"the model '{model_name}' needs a package that is not installed ({error.name}): "
-                f"pip install {needs}"
+                f"the model '{model_name}' needs a package that is not installed ({error.name}): pip install {needs}"
             ) from error
 
     replace_everywhere(original, get_model)

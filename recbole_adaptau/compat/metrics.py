@@ -43,9 +43,7 @@ def look_up_popularity_at_once() -> None:
     """The same AveragePopularity and TailPercentage without a Python loop over users times items."""
 
     def get_pop(self: Any, item_matrix: np.ndarray, item_count: dict[int, int]) -> np.ndarray:
-        counts = np.zeros(
-            max([int(item_matrix.max(initial=0)), *map(int, item_count)]) + 1, item_matrix.dtype
-        )
+        counts = np.zeros(max([int(item_matrix.max(initial=0)), *map(int, item_count)]) + 1, item_matrix.dtype)
         counts[np.fromiter(item_count.keys(), dtype=np.int64)] = list(item_count.values())
         return counts[item_matrix]
 

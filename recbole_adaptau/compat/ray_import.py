@@ -4,6 +4,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import sys
+import warnings
 from types import ModuleType
 
 
@@ -15,7 +16,9 @@ def import_quick_start() -> None:
     that no other library mistakes it for the real one.
     """
     if importlib.util.find_spec("pkg_resources") is not None or "ray" in sys.modules:
-        importlib.import_module("recbole.quick_start")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="pkg_resources is deprecated")
+            importlib.import_module("recbole.quick_start")
         return
     stand_in = ModuleType("pkg_resources")
     importlib.import_module("packaging.version")

@@ -1,7 +1,8 @@
-"""Popularity sampling that sees the training part alone."""
+"""Sampling: popularity from the training part alone, and plain words for users nothing can be sampled for."""
 
 from typing import Any
 
+import numpy as np
 from recbole.data import utils as data_utils
 from recbole.sampler import sampler as samplers
 
@@ -19,6 +20,34 @@ def _refuse_endless_sampling(sampler: Any) -> None:
                 f"has no negative to offer in the {sampler.phase} part. Set user_inter_num_interval to leave "
                 "such users out, or sample uniformly."
             )
+
+
+def name_users_with_everything() -> None:
+    """Say which users have interacted with every item, in words for whoever owns the data.
+
+    RecBole refuses such data with a bare ValueError; a dataset with one user or one item always ends there.
+    """
+    original = samplers.Sampler.get_used_ids
+
+    def get_used_ids(self: Any) -> dict[str, Any]:
+        try:
+            return original(self)
+        except ValueError as error:
+            data = self.datasets[0]
+            users, items = (
+                np.concatenate([part.inter_feat[field].numpy() for part in self.datasets])
+                for field in (self.uid_field, self.iid_field)
+            )
+            pairs = np.unique(np.stack([users, items]), axis=1)
+            full = np.flatnonzero(np.bincount(pairs[0]) == self.item_num - 1)
+            raise DataError(
+                f"{len(full)} of the {self.user_num - 1} users of '{data.dataset_name}' have interacted with all of "
+                f"its {self.item_num - 1} items in training, validation and test together (for example user "
+                f"{data.id2token(self.uid_field, full[0])}): nothing is left to rank for them. Leave them out with "
+                "user_inter_num_interval, or check USER_ID_FIELD and ITEM_ID_FIELD."
+            ) from error
+
+    samplers.Sampler.get_used_ids = get_used_ids
 
 
 def count_popularity_in_training_only() -> None:

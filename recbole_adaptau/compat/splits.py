@@ -24,11 +24,7 @@ def refuse_empty_training_part() -> None:
             )
         if len(parts[0].inter_feat) == 0:
             sizes = ", ".join(str(len(part.inter_feat)) for part in parts)
-            how = (
-                f"eval_args {self.config['eval_args']}"
-                if names is None
-                else f"benchmark_filename {list(names)}"
-            )
+            how = f"eval_args {self.config['eval_args']}" if names is None else f"benchmark_filename {list(names)}"
             raise DataError(
                 f"the training part of '{self.dataset_name}' is empty: {how} split it into {sizes} "
                 "interactions for training, validation and test. Give the first part a larger share, name "

@@ -50,9 +50,7 @@ def score_any_user() -> None:
             histories = test_data.uid2history_item
             for user in users:
                 if histories[user] is None:
-                    histories[user] = torch.tensor(
-                        sorted(test_data._sampler.used_ids[user]), dtype=torch.int64
-                    )
+                    histories[user] = torch.tensor(sorted(test_data._sampler.used_ids[user]), dtype=torch.int64)
         return original(users, model, test_data, device)
 
     replace_everywhere(original, full_sort_scores)

@@ -106,9 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         help="share of each user's train items held out, above 0 and at most 0.5 (default: %(default)s)",
     )
     convert.add_argument("--seed", type=int, default=2020, help="seed of that draw (default: %(default)s)")
-    convert.add_argument(
-        "--force", action="store_true", help="replace the converted files of an existing OUTPUT/NAME"
-    )
+    convert.add_argument("--force", action="store_true", help="replace the converted files of an existing OUTPUT/NAME")
     return parser
 
 

@@ -11,13 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from recbole_adaptau.data.lightgcn_text import Tokens, read_pairs
 from recbole_adaptau.errors import DataError, did_you_mean
 
 PARTS = ("train", "test", "fit", "valid")
-
-_RESERVED = "#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null [PAD]"
-# RecBole reads these back as a missing value (pandas' defaults) or uses them itself (the padding id).
-RESERVED_TOKENS = frozenset(_RESERVED.split())
 
 SIDECAR = """\
 # Given split, converted from the LightGCN text files (train.txt, test.txt) in {source}.
@@ -46,24 +43,6 @@ class ConversionReport:
     merged_lines: int
     cold_test_users: int
     cold_test_items: int
-
-
-class _Tokens:
-    """Numbers the ids of one kind (users or items) across both files."""
-
-    def __init__(self) -> None:
-        self._codes: dict[str, int] = {}
-
-    def code(self, token: str) -> int:
-        return self._codes.setdefault(token, len(self._codes))
-
-    def canonical(self) -> tuple[list[str], NDArray[np.int64]]:
-        """The tokens in an order that no file's line order can change, and each code's place in it."""
-        # Shorter first sorts integers by value and still orders any other tokens.
-        ordered = sorted(self._codes, key=lambda token: (len(token), token))
-        place = np.empty(len(ordered), dtype=np.int64)
-        place[[self._codes[token] for token in ordered]] = np.arange(len(ordered))
-        return ordered, place
 
 
 def convert_lightgcn(
@@ -105,10 +84,10 @@ def convert_lightgcn(
     _check_options(name, valid_ratio, seed)
     _check_paths(source, folder, force)
     with tqdm(total=3 + len(PARTS), desc="convert", leave=False, disable=None) as bar:
-        user_tokens, item_tokens = _Tokens(), _Tokens()
+        user_tokens, item_tokens = Tokens(), Tokens()
         raw, merged = {}, 0
         for part in ("train", "test"):
-            users, items, repeated = _read(source / f"{part}.txt", user_tokens, item_tokens)
+            users, items, repeated = read_pairs(source / f"{part}.txt", user_tokens, item_tokens)
             raw[part], merged = (users, items), merged + repeated
             bar.update()
         user_ids, user_place = user_tokens.canonical()
@@ -188,9 +167,7 @@ def _check_options(name: str, valid_ratio: float, seed: int) -> None:
             "not starting with '.' or '-', at most 100 characters, for example 'gowalla'."
         )
     if name == "ml-100k":
-        raise DataError(
-            "name 'ml-100k' always means RecBole's own sample: choose another, as 'ml-100k-given'."
-        )
+        raise DataError("name 'ml-100k' always means RecBole's own sample: choose another, as 'ml-100k-given'.")
     if not 0 < valid_ratio <= 0.5:
         raise DataError(f"valid_ratio is {valid_ratio}: it must be above 0 and at most 0.5, for example 0.1.")
     if seed < 0:
@@ -211,20 +188,14 @@ def _check_paths(source: Path, folder: Path, force: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise DataError(f"'{folder}' exists and is not a folder: choose another name or output.")
     if folder.exists() and not force:
-        raise DataError(
-            f"'{folder}' exists: choose another name, or add --force to replace its converted files."
-        )
+        raise DataError(f"'{folder}' exists: choose another name, or add --force to replace its converted files.")
 
 
 def _check_parts(source: Path, train_items: NDArray[np.int64], pairs: dict[str, NDArray[np.int64]]) -> None:
     if len(np.unique(train_items)) < 2:
-        raise DataError(
-            f"{source / 'train.txt'}: all interactions are with one item; there is nothing to rank."
-        )
+        raise DataError(f"{source / 'train.txt'}: all interactions are with one item; there is nothing to rank.")
     if not len(pairs["test"]):
-        raise DataError(
-            f"{source / 'test.txt'}: every pair is also in train.txt; give a test part of its own."
-        )
+        raise DataError(f"{source / 'test.txt'}: every pair is also in train.txt; give a test part of its own.")
     if not len(pairs["valid"]):
         raise DataError(
             f"{source / 'train.txt'}: nothing can be held out for validation without leaving a user or an "
@@ -232,59 +203,12 @@ def _check_parts(source: Path, train_items: NDArray[np.int64], pairs: dict[str, 
         )
 
 
-def _read(
-    path: Path, user_tokens: _Tokens, item_tokens: _Tokens
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """One file's pairs as codes, as they stand, and how many lines repeat an earlier line's user."""
-    users: list[int] = []
-    items: list[int] = []
-    lengths: list[int] = []
-    for number, line in enumerate(_text(path).split("\n"), start=1):
-        tokens = _split_line(line, f"{path}, line {number}")
-        if tokens:
-            users.append(user_tokens.code(tokens[0]))
-            lengths.append(len(tokens) - 1)
-            items.extend(map(item_tokens.code, tokens[1:]))
-    if not items:
-        raise DataError(f"{path}: no interactions; each line is a user id and its item ids, as '0 12 7'.")
-    codes = np.array(users, dtype=np.int64)
-    return np.repeat(codes, lengths), np.array(items, dtype=np.int64), len(codes) - len(np.unique(codes))
-
-
-def _text(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path}, line {line}: not UTF-8 text; save the file as UTF-8.") from error
-
-
-def _split_line(line: str, where: str) -> list[str]:
-    line = line.removesuffix("\r").replace("\t", " ")
-    if not line.isprintable():
-        bad = next(char for char in line if not char.isprintable())
-        raise DataError(f"{where}: control or invisible character {bad!a}; remove it.")
-    if "," in line:
-        raise DataError(f"{where}: looks comma-separated; separate the ids by spaces, as '0 12 7'.")
-    tokens = line.split()
-    if '"' in line or not RESERVED_TOKENS.isdisjoint(tokens):
-        bad = next(token for token in tokens if '"' in token or token in RESERVED_TOKENS)
-        raise DataError(f"{where}: RecBole cannot read the id {bad} back; rename it.")
-    return tokens
-
-
 def _sidecar(report: ConversionReport, source: Path, name: str, valid_ratio: float, seed: int) -> str:
     # Only the folder's own name: a path would tell of one machine. Printable, for it stands in a comment.
     label = "".join(char if char.isprintable() else "?" for char in source.resolve().name)
     options = ["--source", label, "--name", name, "--valid_ratio", str(valid_ratio), "--seed", str(seed)]
     command = shlex.join(["python", "-m", "recbole_adaptau.data", "convert", *options])
-    return SIDECAR.format(
-        report=report, source=repr(label), valid_ratio=valid_ratio, seed=seed, command=command
-    )
+    return SIDECAR.format(report=report, source=repr(label), valid_ratio=valid_ratio, seed=seed, command=command)
 
 
 def _publish(files: dict[str, str], folder: Path, force: bool) -> None:
@@ -304,6 +228,4 @@ def _publish(files: dict[str, str], folder: Path, force: bool) -> None:
             for file in sorted(files, key=lambda file: file == sidecar):
                 os.replace(staged / file, folder / file)
     except OSError as error:
-        raise DataError(
-            f"cannot write '{folder}' ({error.strerror}); check the place and its space."
-        ) from error
+        raise DataError(f"cannot write '{folder}' ({error.strerror}); check the place and its space.") from error

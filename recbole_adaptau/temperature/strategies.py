@@ -102,14 +102,13 @@ class LearnedUserTau(LearnedTau):
 
     def __init__(self, options: Options, n_users: int):
         super().__init__(options, n_users)
-        self.net = nn.Sequential(
-            nn.Linear(options.embedding_size, self.HIDDEN), nn.ReLU(), nn.Linear(self.HIDDEN, 1)
-        )
+        self.last_layer = nn.Linear(self.HIDDEN, 1)
+        self.net = nn.Sequential(nn.Linear(options.embedding_size, self.HIDDEN), nn.ReLU(), self.last_layer)
         self.register_buffer("tau_u", torch.full((n_users,), options.tau))
 
     def reset_parameters(self) -> None:
-        nn.init.zeros_(self.net[2].weight)
-        nn.init.zeros_(self.net[2].bias)
+        nn.init.zeros_(self.last_layer.weight)
+        nn.init.zeros_(self.last_layer.bias)
 
     def begin_epoch(self, view: EpochView) -> None:
         with torch.no_grad():
@@ -193,9 +192,7 @@ class AdaptiveUserTau(AdaptiveTau):
             losses = self.loss_sum[seen] / self.loss_count[seen]
             quantile = o.user_threshold_quantile
             threshold = losses.mean() if quantile is None else losses.quantile(quantile)
-            taus = user_taus(
-                tau_0, losses.cpu().numpy(), threshold.item(), o.user_beta, o.tau_min, o.tau_max
-            )
+            taus = user_taus(tau_0, losses.cpu().numpy(), threshold.item(), o.user_beta, o.tau_min, o.tau_max)
             self.tau_u[seen] = torch.from_numpy(taus).to(self.tau_u)
         self.loss_sum.zero_()
         self.loss_count.zero_()

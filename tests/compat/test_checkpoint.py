@@ -149,9 +149,7 @@ def test_a_full_disk_keeps_the_last_good_file(tmp_path, monkeypatch, step):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, step, full)
-    with pytest.raises(
-        CheckpointError, match=r"No space left on device.*last good checkpoint there was kept"
-    ):
+    with pytest.raises(CheckpointError, match=r"No space left on device.*last good checkpoint there was kept"):
         checkpoint.save({"epoch": 2}, tmp_path / "a.pth")
     monkeypatch.undo()
     assert checkpoint.load(tmp_path / "a.pth") == {"epoch": 1}

@@ -151,9 +151,7 @@ def test_an_unknown_name_is_explained_with_the_nearest():
 def test_a_folder_without_the_file_lists_what_it_holds():
     Path("data/tiny").mkdir(parents=True)
     Path("data/tiny/tiny.csv").touch()
-    with pytest.raises(
-        DataError, match=r"needs tiny\.inter in .*data/tiny, which holds tiny\.csv\."
-    ) as caught:
+    with pytest.raises(DataError, match=r"needs tiny\.inter in .*data/tiny, which holds tiny\.csv\.") as caught:
         load()
     assert "These are LightGCN's files" not in str(caught.value)
 
@@ -174,9 +172,7 @@ def test_a_missing_part_is_named():
     Path("data/tiny").mkdir(parents=True)
     for part in ("train", "test"):
         Path(f"data/tiny/tiny.{part}.inter").write_text(INTER)
-    with pytest.raises(
-        DataError, match=r"needs tiny\.valid\.inter in .*benchmark_filename is \['train', 'valid'"
-    ):
+    with pytest.raises(DataError, match=r"needs tiny\.valid\.inter in .*benchmark_filename is \['train', 'valid'"):
         load(benchmark_filename=["train", "valid", "test"])
 
 

@@ -38,10 +38,7 @@ def test_the_second_run_has_a_log_of_its_own():
         init_logger(config(run_folder=folder))
         logging.getLogger().info(f"said in run {number}")
         texts.append(folder)
-    assert (
-        "said in run 1" in Path("run1/run.log").read_text()
-        and "said in run 2" in Path("run2/run.log").read_text()
-    )
+    assert "said in run 1" in Path("run1/run.log").read_text() and "said in run 2" in Path("run2/run.log").read_text()
     assert "said in run 2" not in Path("run1/run.log").read_text()
     assert not Path("log").exists()
 
@@ -92,9 +89,7 @@ def test_handlers_that_another_removed_are_closed_too():
         root.addHandler(handler)
 
 
-@pytest.mark.parametrize(
-    ("state", "level"), [("debug", 10), ("INFO", 20), ("warning", 30), ("ERROR", 40), ("odd", 20)]
-)
+@pytest.mark.parametrize(("state", "level"), [("debug", 10), ("INFO", 20), ("warning", 30), ("ERROR", 40), ("odd", 20)])
 def test_the_level_follows_state(state, level):
     init_logger(config(state=state, run_folder="run"))
     assert logging.getLogger().level == level

@@ -25,9 +25,7 @@ def run(board, **given):
     config = Config(
         model="BPR",
         dataset="board",
-        config_dict=board
-        | {"metrics": METRICS, "valid_metric": "ItemCoverage@5", "metric_decimal_place": 12}
-        | given,
+        config_dict=board | {"metrics": METRICS, "valid_metric": "ItemCoverage@5", "metric_decimal_place": 12} | given,
     )
     torch.manual_seed(0)
     train, _, test = data_preparation(config, create_dataset(config))
@@ -61,8 +59,7 @@ def test_each_metric_equals_its_definition(board, tail_ratio):
         entropy = -sum(count / len(shown) * log(count / len(shown)) for count in times.values())
         expected = {
             "itemcoverage": len(times) / items,
-            "giniindex": sum((2 * i - items - 1) * p for i, p in enumerate(ordered, 1))
-            / (items * len(shown)),
+            "giniindex": sum((2 * i - items - 1) * p for i, p in enumerate(ordered, 1)) / (items * len(shown)),
             "averagepopularity": sum(counts[item] for item in shown) / len(shown),
             "tailpercentage": sum(item in tail for item in shown) / len(shown),
             "shannonentropy": entropy / len(times),
@@ -102,6 +99,4 @@ def test_lookups_use_no_loop_over_the_matrix():
     for row, column in [(0, 0), (199_999, 9), (5, 3)]:
         assert popular[row, column] == counts.get(matrix[row, column], 0)
     rarest = set(sorted(counts, key=lambda item: (counts[item], item))[:399])
-    assert tail.sum() == sum(
-        count for item, count in Counter(matrix.ravel().tolist()).items() if item in rarest
-    )
+    assert tail.sum() == sum(count for item, count in Counter(matrix.ravel().tolist()).items() if item in rarest)

@@ -41,9 +41,7 @@ def test_an_empty_training_file_is_told():
 def test_a_split_that_leaves_nothing_to_train_on_is_told():
     write([("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")])
     config = Config("BPR", "board", config_dict=settings(eval_args={"split": {"RS": [0, 0.5, 0.5]}}))
-    with pytest.raises(
-        DataError, match=r"training part of 'board' is empty: eval_args .*'RS': \[0, 0.5, 0.5\]"
-    ):
+    with pytest.raises(DataError, match=r"training part of 'board' is empty: eval_args .*'RS': \[0, 0.5, 0.5\]"):
         create_dataset(config).build()
 
 

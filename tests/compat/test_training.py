@@ -20,9 +20,7 @@ KEYS = {"config", "epoch", "cur_step", "best_valid_score", "state_dict", "other_
 
 def train(name, dataset, settings):
     """One epoch, step by step, as run_recbole does it; gives what it leaves behind."""
-    config = Config(
-        name, dataset, config_dict={**settings, "epochs": 1, "state": "ERROR", "show_progress": False}
-    )
+    config = Config(name, dataset, config_dict={**settings, "epochs": 1, "state": "ERROR", "show_progress": False})
     init_seed(config["seed"], True)
     loaders = data_preparation(config, create_dataset(config))
     model = get_model(name)(config, loaders[0]._dataset)

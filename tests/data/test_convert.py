@@ -246,9 +246,7 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):
         convert_lightgcn(source, "tiny", tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
-    assert (
-        command.main(["convert", "--source", str(source), "--name", "tiny", "--output", str(tmp_path)]) == 130
-    )
+    assert command.main(["convert", "--source", str(source), "--name", "tiny", "--output", str(tmp_path)]) == 130
 
 
 def test_an_interrupted_replacement_has_no_sidecar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,9 +265,7 @@ def test_an_interrupted_replacement_has_no_sidecar(tmp_path: Path, monkeypatch: 
     assert {path.name for path in tmp_path.iterdir()} == {"raw", "tiny"}
 
 
-def recbole_parts(
-    data_path: Path, name: str, protocol: str, monkeypatch: pytest.MonkeyPatch
-) -> list[Dataset]:
+def recbole_parts(data_path: Path, name: str, protocol: str, monkeypatch: pytest.MonkeyPatch) -> list[Dataset]:
     monkeypatch.setattr(sys, "argv", ["pytest"])
     sidecar = yaml.safe_load((data_path / name / f"{name}.yaml").read_text(encoding="utf-8"))
     values = {

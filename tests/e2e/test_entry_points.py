@@ -94,7 +94,10 @@ def test_checkpoint_is_plain_data_and_loads_everywhere(finished):
     result, run = finished
     state = torch.load(run.best, weights_only=True)
     assert state["config"]["model"] == "AdapTauLightGCN"
-    for load, source in ((load_data_and_model, str(run.best)), (recbole_adaptau.load_data_and_model, run.path)):
+    for load, source in (
+        (load_data_and_model, str(run.best)),
+        (recbole_adaptau.load_data_and_model, run.path),
+    ):
         config, model, dataset, _, _, test_data = load(source)
         trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
         assert trainer.evaluate(test_data, load_best_model=False) == result["test_result"]
@@ -102,7 +105,7 @@ def test_checkpoint_is_plain_data_and_loads_everywhere(finished):
 
 
 def test_full_sort_topk_knows_our_model(finished):
-    _, model, _, train_data, _, test_data = load_data_and_model(str(finished[1].best))
+    _, model, _, _, _, test_data = load_data_and_model(str(finished[1].best))
     users = np.array([1, 5, 9])
     scores, items = full_sort_topk(users, model, test_data, k=10)
     everything = model.full_sort_predict(Interaction({"user_id": torch.from_numpy(users)})).view(3, -1)
@@ -116,7 +119,13 @@ def test_full_sort_topk_knows_our_model(finished):
 @pytest.mark.parametrize("function", [objective_function, recbole_adaptau.objective_function])
 def test_objective_function_gives_recboles_result(function):
     result = function({"model": "AdapTauMF", "dataset": "ml-100k", **SHORT, "state": "ERROR"}, None, True)
-    assert set(result) == {"model", "best_valid_score", "valid_score_bigger", "best_valid_result", "test_result"}
+    assert set(result) == {
+        "model",
+        "best_valid_score",
+        "valid_score_bigger",
+        "best_valid_result",
+        "test_result",
+    }
     assert result["model"] == "AdapTauMF" and result["best_valid_score"] > 0
 
 

@@ -114,7 +114,11 @@ def test_predict_equals_full_sort_predict_and_the_asked_score(board, sides, scor
     pairs = model.predict(Interaction({"user_id": users, "item_id": items}))
     assert torch.allclose(pairs, everything[torch.arange(len(users)), items], atol=1e-6)
     u, i = model.encode()
-    normal = {"auto": (sides[0] == "Y", sides[2] == "Y"), "cosine": (True, True), "inner_product": (False, False)}
+    normal = {
+        "auto": (sides[0] == "Y", sides[2] == "Y"),
+        "cosine": (True, True),
+        "inner_product": (False, False),
+    }
     u = u / u.norm(dim=1, keepdim=True).clamp_min(1e-12) if normal[score][0] else u
     i = i / i.norm(dim=1, keepdim=True).clamp_min(1e-12) if normal[score][1] else i
     assert torch.allclose(everything, (u @ i.T)[users], atol=1e-5)
