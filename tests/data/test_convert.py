@@ -18,6 +18,7 @@ from recbole.data.dataset import Dataset
 from recbole_adaptau.data import __main__ as command
 from recbole_adaptau.data import convert as converter
 from recbole_adaptau.data import convert_lightgcn, validation_mask
+from recbole_adaptau.data.lightgcn_text import RESERVED_TOKENS
 from recbole_adaptau.errors import DataError
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -206,7 +207,7 @@ def test_a_missing_source_suggests_the_nearest_folder(tmp_path: Path) -> None:
         convert_lightgcn(tmp_path / "no" / "such", "tiny", tmp_path)
 
 
-@pytest.mark.parametrize("token", sorted(converter.RESERVED_TOKENS - {"[PAD]"}))
+@pytest.mark.parametrize("token", sorted(RESERVED_TOKENS - {"[PAD]"}))
 def test_reserved_ids_are_those_pandas_loses(tmp_path: Path, token: str) -> None:
     (tmp_path / "x.inter").write_text(f"user_id:token\titem_id:token\n1\t{token}\n")
     frame = pd.read_csv(tmp_path / "x.inter", delimiter="\t", dtype=str, engine="python")
