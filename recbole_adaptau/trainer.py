@@ -11,6 +11,7 @@ from recbole.trainer import Trainer
 from recbole.utils import set_color
 
 from . import checkpoint
+from .batches import Batches
 from .errors import CheckpointError
 from .runs import RunFolder
 
@@ -180,6 +181,10 @@ class AdapTauTrainer(RunRecorder):
         return torch.optim.Adam(
             self.model.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True
         )
+
+    def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
+        batches = Batches(train_data) if Batches.fits(train_data) else train_data
+        return super()._train_epoch(batches, epoch_idx, *args, **kwargs)
 
     def _begin_epoch(self, epoch_idx: int) -> dict[str, float]:
         rate = self.learning_rate * learning_rate_factor(self.config["lr_schedule"], epoch_idx, self.epochs)
