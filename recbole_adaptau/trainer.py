@@ -4,6 +4,7 @@ import math
 import random
 import time
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from recbole.utils import set_color
 from . import checkpoint
 from .batches import Batches
 from .errors import CheckpointError
+from .evaluation import EvalBatches, TopkCollector
 from .runs import RunFolder
 
 
@@ -172,7 +174,22 @@ class RunRecorder(Trainer):
 
 
 class AdapTauTrainer(RunRecorder):
-    """For our models: raises the epoch event, follows the learning rate's schedule, logs the temperatures."""
+    """For our models: raises the epoch event, follows the learning rate's schedule, logs the temperatures.
+
+    Batches and evaluation are RecBole's with less work around them (`batches`, `evaluation`).
+    """
+
+    def __init__(self, config: Any, model: Any):
+        super().__init__(config, model)
+        self.eval_collector = TopkCollector(config)
+        self._eval_batches: WeakKeyDictionary[Any, EvalBatches] = WeakKeyDictionary()
+
+    def evaluate(self, eval_data: Any, *args: Any, **kwargs: Any) -> Any:
+        if EvalBatches.fits(eval_data):
+            if eval_data not in self._eval_batches:
+                self._eval_batches[eval_data] = EvalBatches(eval_data)
+            eval_data = self._eval_batches[eval_data]
+        return super().evaluate(eval_data, *args, **kwargs)
 
     def _build_optimizer(self, **kwargs: Any) -> torch.optim.Optimizer:
         if kwargs or self.learner.lower() != "adam":
