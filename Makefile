@@ -2,9 +2,9 @@ VENV   := .venv
 PYTHON ?= $(firstword $(foreach p,python3.11 python3.10 python3 python,$(if $(shell $(p) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 12))' 2>/dev/null && echo yes),$(p))))
 PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
-export TOKENIZERS_PARALLELISM = false
+BENCH  ?= speed --output runs/bench
 
-.PHONY: run test lint format clean help
+.PHONY: run test bench lint format clean help
 
 help:    ## Show this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*## /\t/'
@@ -20,6 +20,9 @@ run: $(READY)    ## Train AdapTauLightGCN on the ml-100k that ships inside RecBo
 
 test: $(READY)    ## Run the whole test suite
 	$(PY) -m pytest
+
+bench: $(READY)    ## Measure speed on ml-100k beside RecBole's models (BENCH="speed --dataset gowalla ml-1m" for other data)
+	$(PY) -m recbole_adaptau.benchmark $(BENCH)
 
 lint: $(READY)    ## Check style and types
 	$(PY) -m ruff check .

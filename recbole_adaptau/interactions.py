@@ -84,9 +84,3 @@ class Interactions(nn.Module):
         first = torch.cumsum(counts, 0) - counts
         position = torch.arange(len(rows), device=users.device) - first[rows] + self.indptr[users][rows]
         return rows, self.items[position]
-
-    def positive_mask(self, users: Tensor) -> Tensor:
-        """[B, n_items] bool: which items are training positives of each given user."""
-        mask = torch.zeros(len(users), self.n_items, dtype=torch.bool, device=users.device)
-        mask[self.positives_of(users)] = True
-        return mask

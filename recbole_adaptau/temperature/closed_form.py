@@ -29,6 +29,17 @@ def all_pair_moments(users: Tensor, items: Tensor) -> tuple[float, float]:
     return mu, max(second - mu * mu, 0.0)
 
 
+def positive_mean(users: Tensor, items: Tensor, indptr: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Each user's sum of u·i over its own items and their number, as one sparse product: no pair is gathered.
+
+    Shape: users [n, d], items [m, d]; user u's items are columns[indptr[u]:indptr[u + 1]] → [n], [n].
+    """
+    ones = torch.ones(len(columns), dtype=items.dtype, device=items.device)
+    size = (len(users), len(items))
+    matrix = torch.sparse_csr_tensor(indptr.int(), columns.int(), ones, size, check_invariants=False)
+    return (users * (matrix @ items)).sum(1).double(), indptr.diff()
+
+
 def positive_moments(
     users: Tensor, items: Tensor, pair_users: Tensor, pair_items: Tensor, chunk: int = 1 << 16
 ) -> tuple[float, float]:
@@ -94,11 +105,9 @@ def user_taus(
     return np.clip(tau_0 * np.exp(w), tau_min, tau_max)
 
 
-def expected_gradient(scores: Tensor, positive: Tensor, tau: Tensor) -> Tensor:
-    """E_i |dL/df(u, i)| = 2 / (m tau) · s (1 − s), s the softmax mass of the user's positives.
+def expected_gradient(mass: Tensor, tau: Tensor, n_items: int) -> Tensor:
+    """E_i |dL/df(u, i)| = 2 / (m tau) · s (1 − s), s the softmax mass of the user's positives at temperature tau.
 
-    Shape: scores [U, m], positive [U, m] bool, tau [U] → [U].
+    Shape: mass [U], tau [U] → [U].
     """
-    p = torch.softmax(scores / tau.unsqueeze(1), dim=1)
-    mass = (p * positive).sum(1)
-    return 2.0 / (scores.shape[1] * tau) * mass * (1.0 - mass)
+    return 2.0 / (n_items * tau) * mass * (1.0 - mass)

@@ -27,7 +27,6 @@ def test_interactions_drop_duplicates_and_group_by_user():
     assert data.active_users.tolist() == [1, 2]
     rows, items = data.positives_of(torch.tensor([2, 3, 1, 2]))
     assert list(zip(rows.tolist(), items.tolist(), strict=True)) == [(0, 1), (0, 3), (2, 1), (3, 1), (3, 3)]
-    assert data.positive_mask(torch.tensor([2])).tolist() == [[False, True, False, True, False]]
 
 
 @settings(deadline=None, max_examples=40)

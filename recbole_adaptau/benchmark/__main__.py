@@ -1,0 +1,93 @@
+"""`python -m recbole_adaptau.benchmark`: speed, scaling, and which negatives reach quality first."""
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from logging import disable
+from pathlib import Path
+
+import recbole_adaptau
+from recbole_adaptau.errors import AdapTauError
+
+EXAMPLE = """examples:
+  python -m recbole_adaptau.benchmark speed --dataset gowalla ml-1m
+  python -m recbole_adaptau.benchmark scaling --model AdapTauMF
+  python -m recbole_adaptau.benchmark negatives --dataset ml-1m --epochs 15
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    args = _parser().parse_args(words)
+    disable()  # RecBole's log of every model built here is of no interest
+    try:
+        from . import negatives, report, scaling, speed
+
+        command = shlex.join(["python", "-m", "recbole_adaptau.benchmark", *words])
+        about = {"machine": report.machine(), "version": recbole_adaptau.__version__}
+        output = Path(args.output) if args.command != "point" else Path()
+        if args.command == "point":
+            task = json.loads(args.point)
+            print(
+                json.dumps(
+                    scaling.measure_point(task["scale"])
+                    if "scale" in task
+                    else speed.training_memory(task["train"], task["dataset"], task["data_path"])
+                )
+            )
+        elif args.command == "speed":
+            for dataset in args.dataset:
+                data = about | speed.measure(dataset, args.data_path, args.rounds, args.seconds)
+                text, figure = report.speed_text(data, command), report.speed_figure(data)
+                report.write(f"speed-{dataset}", output, data, text, figure)
+                print(text)
+        elif args.command == "scaling":
+            data = about | scaling.study(args.model)
+            text, figure = report.scaling_text(data, command), report.scaling_figure(data)
+            report.write(f"scaling-{args.model}", output, data, text, figure)
+            print(text)
+        else:
+            data = about | negatives.study(args.dataset, args.data_path, args.epochs, args.seed, Path(args.run_root))
+            text, figure = report.negatives_text(data, command), report.negatives_figure(data)
+            report.write(f"negatives-{args.dataset}", output, data, text, figure)
+            print(text)
+    except AdapTauError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; nothing was written", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m recbole_adaptau.benchmark",
+        description="Speed and memory, as ratios measured in one run. Let nothing else run meanwhile.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    speed = commands.add_parser("speed", help="our epochs and evaluation beside RecBole's and a roofline")
+    speed.add_argument("--dataset", nargs="+", default=["ml-100k"], help="datasets (default: ml-100k)")
+    speed.add_argument("--data_path", default="dataset/", help="where they lie (default: %(default)s)")
+    speed.add_argument("--rounds", type=int, default=5, help="how often each is timed (default: %(default)s)")
+    speed.add_argument("--seconds", type=float, default=3.0, help="about so long a turn (default: %(default)s)")
+    scaling = commands.add_parser("scaling", help="cost against users, items, interactions, negatives and d")
+    scaling.add_argument("--model", default="AdapTauMF", help="AdapTauMF or AdapTauLightGCN (default: %(default)s)")
+    negatives = commands.add_parser("negatives", help="time to quality of each kind of negatives")
+    negatives.add_argument("--dataset", default="ml-100k", help="dataset (default: %(default)s)")
+    negatives.add_argument("--data_path", default="dataset/", help="where it lies (default: %(default)s)")
+    negatives.add_argument("--epochs", type=int, default=15, help="epochs of each run (default: %(default)s)")
+    negatives.add_argument("--seed", type=int, default=2020, help="seed (default: %(default)s)")
+    negatives.add_argument("--run_root", default="runs/negatives", help="where the runs go (default: %(default)s)")
+    for command in (speed, scaling, negatives):
+        command.add_argument("--output", default="results/speed", help="where the report goes (default: %(default)s)")
+    commands.add_parser("point", help=argparse.SUPPRESS).add_argument("point")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,172 @@
+"""The speed table: epochs, evaluation, memory, where the time goes, and the roofline, all in one run."""
+
+import time
+from typing import Any
+
+import torch
+from recbole.evaluator import Collector
+from recbole.trainer import Trainer
+from tqdm import tqdm
+
+from .contenders import BATCH, DIMENSION, NEGATIVES, Contender, contenders
+from .timing import First, epoch_seconds, fitting_batches, in_own_process, median_and_range, peak_memory, seconds_of
+
+OURS = ("AdapTauMF", "AdapTauLightGCN")
+# (figure, who, over whom): each is a ratio of two epochs timed in the same round.
+RATIOS = (
+    ("per-row ÷ AdapTauMF", "per row, gathered", "AdapTauMF"),
+    ("AdapTauMF ÷ RecBole BPR", "AdapTauMF", "RecBole BPR"),
+    ("RecBole LightGCN ÷ AdapTauLightGCN", "RecBole LightGCN", "AdapTauLightGCN"),
+    ("RecBole SGL ÷ AdapTauLightGCN", "RecBole SGL", "AdapTauLightGCN"),
+    ("RecBole SimpleX ÷ AdapTauMF", "RecBole SimpleX", "AdapTauMF"),
+    ("AdapTauMF ÷ roofline", "AdapTauMF", "roofline"),
+)
+
+
+def measure(dataset: str, data_path: str, rounds: int, budget: float) -> dict[str, Any]:
+    """Time everybody in turn, `rounds` times, each for about `budget` seconds a turn."""
+    field = contenders(dataset, data_path)
+    with tqdm(total=len(field) * (rounds + 1) + rounds, desc=f"speed {dataset}", disable=None) as bar:
+        numbers = {}
+        for contender in field:
+            bar.set_postfix_str(f"prepare {contender.label}")
+            numbers[contender.label] = fitting_batches(contender.trainer, contender.batches, budget)
+            bar.update()
+        seconds: dict[str, list[float]] = {label: [] for label in (*numbers, "roofline")}
+        for _ in range(rounds):
+            for contender in field:
+                bar.set_postfix_str(contender.label)
+                epoch = epoch_seconds(contender.trainer, contender.batches, numbers[contender.label])
+                seconds[contender.label].append(epoch)
+                bar.update()
+            seconds["roofline"].append(roofline_epoch(field[0], numbers["AdapTauMF"]))
+            bar.update()
+    ratios = {
+        name: median_and_range([a / b for a, b in zip(seconds[who], seconds[whom], strict=True)])
+        for name, who, whom in RATIOS
+    }
+    parts = {label: where_time_goes(contender) for contender in field if (label := contender.label) in OURS}
+    memory = {
+        label: in_own_process({"train": label, "dataset": dataset, "data_path": data_path})["peak_bytes"]
+        for label in tqdm(numbers, desc=f"memory {dataset}", disable=None)
+    }
+    return {
+        "dataset": dataset,
+        "epoch_seconds": {label: median_and_range(values) for label, values in seconds.items()},
+        "batches_timed": numbers,
+        "ratios": ratios,
+        "peak_bytes": memory,
+        "parts": parts,
+        "evaluation": evaluation(field[0], rounds),
+    }
+
+
+def training_memory(label: str, dataset: str, data_path: str) -> dict[str, float]:
+    """Bytes that a few training batches need beyond data, model and all that was there before them."""
+    (contender,) = (entry for entry in contenders(dataset, data_path) if entry.label == label)
+    trainer, loader = contender.trainer, contender.batches
+    with peak_memory() as peak:
+        trainer._train_epoch(First(loader, 3), 0)
+        return {"peak_bytes": peak()}
+
+
+def where_time_goes(contender: Contender, batches: int = 40) -> dict[str, float]:
+    """Seconds of an epoch by part: data, propagation, loss, backward, optimiser and the temperature update."""
+    model, optimiser, loader = contender.trainer.model, contender.trainer.optimizer, contender.batches
+    total = len(loader)
+    clock = dict.fromkeys(("data", "propagation", "loss", "backward", "optimiser"), 0.0)
+    encode = model.encode
+
+    def timed_encode() -> Any:
+        started = time.perf_counter()
+        result = encode()
+        clock["propagation"] += time.perf_counter() - started
+        return result
+
+    model.train()
+    tau = seconds_of(lambda: model.begin_epoch(0))
+    model.encode = timed_encode
+    try:
+        iterator, done = iter(loader), min(batches, total)
+        started = time.perf_counter()
+        first = next(iterator)
+        once = time.perf_counter() - started
+        for number in range(done):
+            marks = [time.perf_counter()]
+            batch = first if number == 0 else next(iterator)
+            marks.append(time.perf_counter())
+            optimiser.zero_grad()
+            loss = model.calculate_loss(batch)
+            marks.append(time.perf_counter())
+            loss.backward()
+            marks.append(time.perf_counter())
+            optimiser.step()
+            marks.append(time.perf_counter())
+            for name, a, b in zip(("data", "loss", "backward", "optimiser"), marks, marks[1:], strict=False):
+                clock[name] += b - a
+    finally:
+        del model.encode
+    clock["loss"] -= clock["propagation"]
+    return {name: value / done * total for name, value in clock.items()} | {"first batch": once, "tau": tau}
+
+
+def roofline_epoch(contender: Contender, batches: int) -> float:
+    """Seconds of the work an AdapTauMF epoch cannot avoid: its matrix products, exponentials and memory traffic."""
+    n, m = contender.trainer.model.n_users, contender.trainer.model.n_items
+    tables = [torch.randn(n, DIMENSION, requires_grad=True), torch.randn(m, DIMENSION, requires_grad=True)]
+    optimiser = torch.optim.Adam(tables, fused=True)
+    users, items = torch.randint(n, (BATCH,)), torch.randint(m, (BATCH + NEGATIVES,))
+    scores, mean = torch.empty(BATCH, NEGATIVES), torch.empty(BATCH, DIMENSION)
+    candidates = torch.empty(NEGATIVES, DIMENSION)
+    gradients = [torch.zeros_like(table) for table in tables]
+
+    def step() -> None:
+        with torch.no_grad():
+            u, i = tables[0][users], tables[1][items]
+            torch.mm(u, i[BATCH:].T, out=scores)
+            scores.exp_()
+            scores.sum(1)
+            torch.mm(scores, i[BATCH:], out=mean)
+            torch.mm(scores.T, u, out=candidates)
+            for gradient in gradients:
+                gradient.zero_()
+            gradients[0].index_add_(0, users, mean)
+            gradients[1].index_add_(0, items, torch.cat([mean, candidates]))
+            for table, gradient in zip(tables, gradients, strict=True):
+                table.grad = gradient
+            optimiser.step()
+
+    def steps() -> None:
+        for _ in range(batches):
+            step()
+
+    step()
+    return seconds_of(steps) / batches * len(contender.loaders[0])
+
+
+def evaluation(contender: Contender, rounds: int) -> dict[str, Any]:
+    """One evaluation on the test part: RecBole's way and ours, on the same scores, which must give the same figures."""
+    ours = contender.trainer
+    theirs = Trainer(contender.config, ours.model)
+    theirs.eval_collector = Collector(contender.config)
+    theirs.eval_collector.data_collect(contender.loaders[0])
+    test = contender.loaders[2]
+    seconds: dict[str, list[float]] = {"RecBole": [], "ours": []}
+    for _ in range(rounds):
+        results = []
+        for name, trainer in (("RecBole", theirs), ("ours", ours)):
+            started = time.perf_counter()
+            results.append(trainer.evaluate(test, load_best_model=False))
+            seconds[name].append(time.perf_counter() - started)
+        if results[0] != results[1]:
+            raise AssertionError(f"the two evaluations differ: {results}")
+    ratio = [a / b for a, b in zip(seconds["RecBole"], seconds["ours"], strict=True)]
+    # RecBole's default: one user at a time on a large catalogue.
+    default = Contender("default", contender.model, contender.dataset, {**contender.settings, "eval_batch_size": 4096})
+    default_seconds = seconds_of(lambda: theirs.evaluate(default.loaders[2], load_best_model=False))
+    return {
+        "RecBole": median_and_range(seconds["RecBole"]),
+        "ours": median_and_range(seconds["ours"]),
+        "RecBole ÷ ours": median_and_range(ratio),
+        "RecBole with its default eval_batch_size, once": default_seconds,
+    }

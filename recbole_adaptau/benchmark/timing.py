@@ -1,0 +1,83 @@
+"""How an epoch is timed without training it whole, and memory measured in a process of its own."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class First:
+    """The first batches of a loader; everything else is the loader's."""
+
+    def __init__(self, loader: Any, number: int):
+        self.loader, self.number = loader, number
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loader, name)
+
+    def __len__(self) -> int:
+        return self.number
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = iter(self.loader)
+        for _ in range(self.number):
+            yield next(batches)
+
+
+def seconds_of(action: Callable[[], Any]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def epoch_seconds(trainer: Any, loader: Any, batches: int) -> float:
+    """Seconds of a whole epoch from its first batch (with all that happens once an epoch) and `batches` further ones.
+
+    RecBole's own `_train_epoch` is what runs, so everything a user waits for is in it.
+    """
+    once = seconds_of(lambda: trainer._train_epoch(First(loader, 1), 0))
+    more = seconds_of(lambda: trainer._train_epoch(First(loader, 1 + batches), 0))
+    return once + max(more - once, 0.0) / batches * (len(loader) - 1)
+
+
+def fitting_batches(trainer: Any, loader: Any, budget: float) -> int:
+    """How many batches take about `budget` seconds, between 1 and the epoch; the trial run warms up as well."""
+    trainer._train_epoch(First(loader, 1), 0)
+    once = seconds_of(lambda: trainer._train_epoch(First(loader, 1), 0))
+    few = seconds_of(lambda: trainer._train_epoch(First(loader, 3), 0))
+    each = max((few - once) / 2, 1e-4)
+    return int(np.clip(budget / each, 1, len(loader) - 1))
+
+
+def median_and_range(values: list[float]) -> dict[str, float]:
+    return {"median": float(np.median(values)), "least": min(values), "most": max(values)}
+
+
+@contextmanager
+def peak_memory() -> Iterator[Callable[[], float]]:
+    """Bytes this process needed beyond what it held at the start of the block (Linux)."""
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew here
+    before = _status("VmRSS")
+    yield lambda: max(_status("VmHWM") - before, 0.0)
+
+
+def _status(key: str) -> float:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key):
+            return float(line.split()[1]) * 1024
+    raise OSError(f"no {key} in /proc/self/status")
+
+
+def in_own_process(task: dict[str, Any]) -> dict[str, Any]:
+    """Carry out `python -m recbole_adaptau.benchmark point TASK`, whose memory nothing else has touched before."""
+    command = [sys.executable, "-m", "recbole_adaptau.benchmark", "point", json.dumps(task)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"measuring {task} failed:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
