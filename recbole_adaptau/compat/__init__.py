@@ -25,6 +25,7 @@ def _patches() -> tuple[Callable[[], None], ...]:
     from recbole_adaptau.compat import (
         checkpoints,
         download,
+        loading,
         logs,
         lookup,
         metrics,
@@ -45,6 +46,9 @@ def _patches() -> tuple[Callable[[], None], ...]:
         lookup.find_models,
         logs.log_every_run,
         logs.tensorboard_in_run_folder,
+        loading.read_with_the_c_parser,
+        loading.gather_used_items_at_once,
+        loading.turn_sets_into_tensors_directly,
         sampling.name_users_with_everything,
         sampling.count_popularity_in_training_only,
         splits.refuse_empty_training_part,
