@@ -5,7 +5,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
-from logging import disable
+from logging import NOTSET, disable
 from pathlib import Path
 
 import recbole_adaptau
@@ -59,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted; nothing was written", file=sys.stderr)
         return 130
+    finally:
+        disable(NOTSET)
     return 0
 
 

@@ -1,0 +1,100 @@
+"""The benchmark's own arithmetic; what it measures is never a pass or fail."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from recbole_adaptau.benchmark import report, scaling
+from recbole_adaptau.benchmark.__main__ import main
+from recbole_adaptau.benchmark.contenders import contenders
+from recbole_adaptau.benchmark.timing import First, epoch_seconds, fitting_batches, median_and_range, peak_memory
+from tests.helpers import build
+from tests.unit.test_model import naive_loss
+
+
+class SlowTrainer:
+    """An epoch costs 50 ms once and 10 ms a batch."""
+
+    def _train_epoch(self, loader, epoch):
+        time.sleep(0.05)
+        for _ in loader:
+            time.sleep(0.01)
+
+
+def test_an_epoch_is_its_fixed_cost_plus_its_batches():
+    loader = list(range(200))
+    assert fitting_batches(SlowTrainer(), loader, 0.2) in range(10, 25)
+    assert epoch_seconds(SlowTrainer(), loader, 20) == pytest.approx(0.05 + 200 * 0.01, rel=0.15)
+
+
+def test_first_hands_out_the_first_and_is_otherwise_the_loader():
+    loader = np.arange(10)
+    assert list(First(loader, 3)) == [0, 1, 2] and len(First(loader, 3)) == 3 and First(loader, 3).shape == (10,)
+
+
+def test_peak_memory_sees_what_was_held_and_let_go():
+    with peak_memory() as peak:
+        block = torch.ones(50_000_000)
+        del block
+        assert 190e6 < peak() < 400e6
+
+
+def test_the_straightforward_contender_computes_our_loss(board):
+    built = build("PerRowMF", {**board, "num_negatives": 7})
+    model, batch = built.model, next(iter(built.train))
+    model.begin_epoch(0)
+    model.strategy.tau_u.copy_(torch.linspace(0.2, 0.9, model.n_users))
+    torch.manual_seed(3)
+    loss = model.calculate_loss(batch)
+    torch.manual_seed(3)
+    users, positives = batch["user_id"], batch["item_id"]
+    rows = torch.randint(1, model.n_items, (len(users), 7)).tolist()
+    tau = model.strategy.tau_u[users]
+    assert loss.item() == pytest.approx(naive_loss(model, users, positives, rows, tau, tau).item(), rel=1e-5)
+
+
+def test_every_contender_is_set_up_alike():
+    field = contenders("ml-100k", "dataset/")
+    assert [contender.config["embedding_size"] for contender in field] == [64] * 7
+    graph = [
+        contender.config["n_layers"] for contender in field if "GCN" in contender.label or "SGL" in contender.label
+    ]
+    assert graph == [3, 3, 3]
+    simplex = next(contender for contender in field if "SimpleX" in contender.label)
+    assert simplex.config["train_batch_size"] // simplex.config["train_neg_sample_args"]["sample_num"] == 2048
+
+
+def test_power_law_data_and_fitted_exponent():
+    users, items = scaling.power_law_pairs(100, 50, 20_000)
+    assert users.min() >= 1 and users.max() <= 100 and items.max() <= 50
+    counts = np.bincount(items, minlength=51)[1:]
+    assert counts[0] / counts[9] == pytest.approx(10**0.8, rel=0.2)
+    sizes = [1, 2, 4, 8]
+    assert scaling._exponent(sizes, [3 * size**1.5 for size in sizes]) == pytest.approx(1.5)
+    assert median_and_range([3.0, 1.0, 2.0]) == {"median": 2.0, "least": 1.0, "most": 3.0}
+
+
+@pytest.mark.parametrize("mode", ["shared", "full"])
+def test_a_point_of_the_scaling_study(mode):
+    point = {"users": 300, "items": 200, "interactions": 5000, "negatives": 64, "d": 8, "mode": mode}
+    got = scaling.measure_point({**point, "model": "AdapTauLightGCN"}, batches=2)
+    assert got["epoch_seconds"] == pytest.approx(got["tau_seconds"] + 3 * got["batch_seconds"])
+
+
+def test_reports_hold_the_figures(tmp_path):
+    curves = {"a": [(1, 2.0, 0.1), (2, 4.0, 0.2)], "b": [(1, 1.0, 0.05), (2, 2.0, 0.19)]}
+    data = {"dataset": "x", "model": "M", "seed": 1, "machine": "here", "curves": curves}
+    text = report.negatives_text(data, "the command")
+    assert "| a | 0.2000 | 2.0 | 2 | 4 |" in text and "| b | 0.1900 | 1.0 | not reached |" in text
+    report.write("n", tmp_path, data, text, report.negatives_figure(data))
+    assert json.loads((tmp_path / "n.json").read_text())["seed"] == 1
+    assert (tmp_path / "n.png").stat().st_size > 5000 and (tmp_path / "n.svg").is_file()
+    assert "the command" in (tmp_path / "n.md").read_text()
+
+
+def test_a_missing_dataset_is_said_plainly(capsys):
+    assert main(["speed", "--dataset", "nowhere"]) == 2
+    assert "nowhere" in capsys.readouterr().err
