@@ -97,10 +97,22 @@ def config_settings(config: Config) -> dict[str, Any]:
     path, name = str(settings.pop("data_path", "")), settings["dataset"]
     if name != "ml-100k":
         settings["data_path"] = path[: -len(name)] if path.endswith(name) else path
+    if settings.get("run_folder"):
+        settings.pop("checkpoint_dir", None)  # the run folder is
     negatives = settings.get("train_neg_sample_args")
     if isinstance(negatives, dict) and negatives.get("distribution") == "none":
         settings["train_neg_sample_args"] = None
     return settings
+
+
+def other_parameter(model: Any) -> dict[str, Any]:
+    """What a RecBole model keeps beside its weights, without the modules some models list there.
+
+    FDSA, DIN and a few others list an embedding layer, which is pickled with its whole dataset although its
+    weights are in `state_dict` and the layer is rebuilt with the model.
+    """
+    listed = model.other_parameter() or {}
+    return {name: value for name, value in listed.items() if not isinstance(value, torch.nn.Module)}
 
 
 @contextlib.contextmanager

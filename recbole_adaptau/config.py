@@ -3,18 +3,25 @@
 import hashlib
 import re
 import time
-from logging import getLogger
 from pathlib import Path
 from typing import Any
 
 import yaml
 from recbole.config import Config
+from recbole.evaluator import metric_types
+from recbole.evaluator.register import metrics_dict
+from recbole.utils import EvaluatorType
 
 from .errors import DataError, OptionError, did_you_mean
+from .options import unused_settings
 
 _PACKAGE = Path(__file__).resolve().parent
 # Inside the wheel the properties lie in the package, in a checkout beside it.
 PROPERTIES = _PACKAGE / "properties" if (_PACKAGE / "properties").is_dir() else _PACKAGE.parent / "properties"
+
+
+# What full-sort evaluation can compute, by RecBole's lower-case name.
+RANKING = {name: metrics_dict[name].__name__ for name, kind in metric_types.items() if kind == EvaluatorType.RANKING}
 
 
 class YamlLoader(yaml.SafeLoader):
@@ -56,6 +63,8 @@ def load_defaults(config: Config, model: str, dataset: str, ours: bool) -> None:
         defaults.update(_preset(str(given["preset"]), model, dataset))
     if Path(dataset).name != dataset or dataset.startswith("."):
         raise DataError(f"dataset = {dataset!r} is not a name: set data_path to the folder that holds it.")
+    if ours:
+        _check_basics({**defaults, **given})
     beside = Path(given.get("data_path", defaults["data_path"])) / dataset / f"{dataset}.yaml"
     if beside.is_file():
         defaults.update(read_yaml(beside))
@@ -65,8 +74,6 @@ def settle(config: Config, ours: bool) -> None:
     """Check a complete Config, before any data is loaded, and fill in what follows from it."""
     _set_split(config)
     if ours:
-        _warn_of_unknown_keys(config)
-        _check_valid_metric(config)
         config.model_class.check(config)
     if config["run_root"] and not config["run_folder"]:
         config["run_folder"] = str(_new_run_folder(config))
@@ -103,15 +110,44 @@ def _set_split(config: Config) -> None:
         )
 
 
-def _check_valid_metric(config: Config) -> None:
-    name, _, k = config["valid_metric"].partition("@")
-    metrics, topk = [metric.lower() for metric in config["metrics"]], config["topk"]
-    if name.lower() not in metrics:
-        raise OptionError(
-            f"valid_metric = {config['valid_metric']}: {name} is not among metrics = {config['metrics']}."
-        )
-    if k and not (k.isdigit() and int(k) in topk):
-        raise OptionError(f"valid_metric = {config['valid_metric']}: {k} is not among topk = {topk}.")
+def _check_basics(values: dict[str, Any]) -> None:
+    """RecBole's own settings, whose wrong values would end in a traceback, some only after an epoch."""
+    for key, least in (("epochs", 0), ("train_batch_size", 1), ("eval_batch_size", 1), ("stopping_step", 0)):
+        if not _whole(values[key], least):
+            raise OptionError(f"{key} = {values[key]!r}: must be a whole number of at least {least}.")
+    if not _whole(values["seed"], 0):
+        raise OptionError(f"seed = {values['seed']!r}: must be a whole number of at least 0.")
+    rate = values["learning_rate"]
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0:
+        raise OptionError(f"learning_rate = {rate!r}: must be a number above 0.")
+    learners = ("adam", "adamw", "sgd", "adagrad", "rmsprop", "sparse_adam")
+    if str(values["learner"]).lower() not in learners:
+        near = did_you_mean(values["learner"], learners)
+        raise OptionError(f"learner = {values['learner']!r} is not one of {', '.join(learners)}.{near}")
+    for key in ("run_folder", "run_root"):
+        if values[key] is not None and not isinstance(values[key], str):
+            raise OptionError(f"{key} = {values[key]!r}: must be a path.")
+    topk = values["topk"] if isinstance(values["topk"], list) else [values["topk"]]
+    if not topk or not all(_whole(k, 1) for k in topk):
+        raise OptionError(f"topk = {values['topk']!r}: must be a list of whole numbers of at least 1, as [10, 20].")
+    metrics = values["metrics"] if isinstance(values["metrics"], list) else [values["metrics"]]
+    for metric in metrics:
+        if str(metric).lower() not in RANKING:
+            raise OptionError(
+                f"metrics = {metrics}: '{metric}' does not rank items. Those that do: {', '.join(RANKING.values())}."
+                f"{did_you_mean(str(metric), RANKING.values())}"
+            )
+    name, at, k = str(values["valid_metric"]).partition("@")
+    if name.lower() not in [str(metric).lower() for metric in metrics]:
+        raise OptionError(f"valid_metric = {values['valid_metric']}: {name} is not among metrics = {metrics}.")
+    if name.lower() == "gauc":
+        return
+    if not at or not k.isdigit() or int(k) not in topk:
+        raise OptionError(f"valid_metric = {values['valid_metric']}: {k or 'no k'} is not among topk = {topk}.")
+
+
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def known_keys(config: Config) -> set[str]:
@@ -132,10 +168,14 @@ def known_keys(config: Config) -> set[str]:
     return from_recbole | set(config.internal_config_dict) | plumbing | derived
 
 
-def _warn_of_unknown_keys(config: Config) -> None:
+def notes(config: Config) -> list[str]:
+    """What the user gave that changes nothing: options nobody reads, and options that others overrule."""
     known = known_keys(config)
-    for key in sorted(set(config.external_config_dict) - known):
-        getLogger().warning(f"No part of this program reads the option '{key}'.{did_you_mean(key, known)}")
+    unknown = [key for key in sorted(config.external_config_dict) if key not in known]
+    found = [f"No part of this program reads the option '{key}'.{did_you_mean(key, known)}" for key in unknown]
+    if hasattr(config.model_class, "check"):
+        found += unused_settings(config.model_class.check(config), config)
+    return found
 
 
 def _new_run_folder(config: Config) -> Path:

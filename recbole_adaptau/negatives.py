@@ -42,7 +42,7 @@ class SharedNegatives(nn.Module):
     Args:
         interactions: The training positives.
         mode: One of `shared`, `in_batch`, `full`.
-        number: How many items `shared` draws; the whole catalogue if it has no more.
+        number: How many items `shared` draws; uniformly, the whole catalogue if it has no more.
         distribution: `uniform` (without replacement) or `popularity` (training counts to the power alpha).
         alpha: That power.
         mask_hits: Leave out every training positive of the row's user, not just the row's own item.
@@ -67,11 +67,12 @@ class SharedNegatives(nn.Module):
     ):
         super().__init__()
         self.interactions = interactions
-        self.mode = mode if number < interactions.n_real_items or mode != "shared" else "full"
+        popular = mode == "shared" and distribution == "popularity"
+        # Drawing uniformly without replacement, that many items are the whole catalogue.
+        self.mode = "full" if mode == "shared" and not popular and number >= interactions.n_real_items else mode
         self.number = number
         self.mask_hits = mask_hits
         counts = interactions.item_counts.double()
-        popular = mode == "shared" and distribution == "popularity"
         q = counts.pow(alpha) if popular else counts
         q[counts == 0] = 0.0  # 0 ** 0 would draw the padding
         q = q / q.sum()

@@ -52,12 +52,9 @@ class Options:
     def from_config(cls, config: Config) -> "Options":
         """Read and check every key; the first that makes no sense is named with its value and what is allowed."""
         values: dict[str, Any] = {field.name: config[field.name] for field in fields(cls)}
-        missing = [name for name, value in values.items() if value is None]
-        if missing:
-            raise OptionError(
-                f"No value for {', '.join(missing)}: the defaults in properties/ were not loaded. "
-                "Build the configuration after `import recbole_adaptau`."
-            )
+        for name, value in values.items():
+            if value is None:
+                raise OptionError(f"{name} = None: it needs a value; leave it out for the default.")
         _check_values(values)
         if values["normalization"] == "auto":
             values["normalization"] = "N-N" if values["tau_strategy"] == "none" else "Y-Y"
@@ -77,6 +74,30 @@ class Options:
     def user_threshold_quantile(self) -> float | None:
         """The quantile m_u is taken at, or None for the mean."""
         return None if self.user_threshold == "mean" else float(self.user_threshold)
+
+
+def unused_settings(o: Options, config: Config) -> list[str]:
+    """Sentences on options that were changed from their defaults but have no effect beside the others."""
+    adaptive = o.tau_strategy.startswith("adaptive")
+    drawn = o.negatives == "shared"
+    unequal = o.negatives == "in_batch" or (drawn and o.negative_distribution == "popularity")
+    strategy, negatives = f"tau_strategy = {o.tau_strategy}", f"negatives = {o.negatives}"
+    read_by = {
+        ("tau",): (o.tau_strategy in ("fixed", "learned", "learned_user"), strategy),
+        ("tau_form", "tau_startup_gap", "tau_startup_min_gap", "tau_startup_epochs"): (adaptive, strategy),
+        ("tau_user_quantile", "tau_max"): (adaptive, strategy),
+        PER_USER_KEYS: (o.tau_strategy == "adaptive_user", strategy),
+        ("num_negatives", "negative_distribution"): (drawn, negatives),
+        ("negative_alpha",): (drawn and o.negative_distribution == "popularity", "uniform negatives"),
+        ("mask_hits",): (o.negatives != "per_row", negatives),
+        ("logq_correction",): (unequal, "uniform negatives"),
+    }
+    return [
+        f"{key} = {config[key]!r} has no effect with {why}."
+        for keys, (is_read, why) in read_by.items()
+        for key in keys
+        if not is_read and config[key] != config.internal_config_dict[key]
+    ]
 
 
 def check_whole(config: Config, key: str, least: int) -> None:
@@ -138,6 +159,11 @@ def _check_combinations(o: Options, config: Config) -> None:
                     f"tau_strategy = none has no temperature, but {key} = {config[key]!r} is set: remove {key}, "
                     "or choose tau_strategy fixed (one temperature) or adaptive_user (one per user)."
                 )
+    if o.tau_strategy.startswith("learned") and o.positive_tau == "tau_0":
+        raise OptionError(
+            f"tau_strategy = {o.tau_strategy} learns one temperature for positive and negatives alike: "
+            "positive_tau = tau_0 goes with fixed, adaptive and adaptive_user only."
+        )
     if o.tau_strategy.startswith("adaptive") and o.normalization != "Y-Y":
         raise OptionError(
             f"tau_strategy = {o.tau_strategy} computes the temperature from cosines and needs normalization = "

@@ -34,7 +34,10 @@ def run_recbole_adaptau(
     """
     settings = {**(config_dict or {}), "record_run": True}
     # Built once here too, so that bad settings end the run before anything is written, and to know the folder.
-    folder = Config(model, dataset, config_file_list, dict(settings))["run_folder"]
+    config = Config(model, dataset, config_file_list, dict(settings))
+    folder = config["run_folder"]
+    if not config["resume"]:
+        RunFolder(folder).refuse_if_used()
     settings |= quoted({"run_folder": folder})
     result = recbole_quick_start.run_recbole(model, dataset, config_file_list, settings, saved, queue)
     return {**result, "run_folder": folder}
@@ -73,9 +76,11 @@ def resume(run_folder: str | Path, saved: bool = True) -> dict[str, Any]:
             "valid_score_bigger": result["valid_score_bigger"],
             "best_valid_result": result["best_valid_result"],
             "test_result": result["test_result"],
+            "run_folder": str(run.path),
         }
     settings = {**run.settings(), "run_folder": str(run.path), "resume": True}
     with shielded_argv():
-        return recbole_quick_start.run_recbole(
+        result = recbole_quick_start.run_recbole(
             settings["model"], settings["dataset"], config_dict=quoted(settings), saved=saved
         )
+    return {**result, "run_folder": str(run.path)}

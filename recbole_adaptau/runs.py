@@ -47,15 +47,32 @@ class RunFolder:
     def is_complete(self) -> bool:
         return self.result.is_file()
 
+    def refuse_if_used(self) -> None:
+        """Raise if another run has written here: two runs in one folder would be told apart by nothing."""
+        used = [path.name for path in (self.config, self.epochs, self.last, self.result) if path.exists()]
+        if used:
+            raise DataError(
+                f"{self.path} already holds a run ({', '.join(used)}): continue it with --resume={self.path}, or give "
+                "another run_folder."
+            )
+
     def begin(self, config: Config) -> None:
-        """Write down what is run, and on what."""
+        """Write down what is run, and on what; the data's place as a whole path, so that any folder can resume."""
+        if not config["resume"]:
+            self.refuse_if_used()
         self.path.mkdir(parents=True, exist_ok=True)
-        _write(self.config, yaml.safe_dump(config_settings(config), sort_keys=True, allow_unicode=True))
+        settings = config_settings(config)
+        if "data_path" in settings:
+            settings["data_path"] = os.path.join(os.path.abspath(settings["data_path"]), "")
+        _write(self.config, yaml.safe_dump(settings, sort_keys=True, allow_unicode=True))
         _write(self.environment, json.dumps(environment(config), indent=1))
 
     def settings(self) -> dict[str, Any]:
         """The settings from which the same configuration can be built again."""
-        return yaml.safe_load(self.config.read_text(encoding="utf-8"))
+        try:
+            return dict(yaml.safe_load(self.config.read_text(encoding="utf-8")))
+        except (yaml.YAMLError, TypeError, ValueError) as error:
+            raise DataError(f"{self.config} is damaged: {error}") from error
 
     def add_epoch(self, record: dict[str, Any]) -> None:
         with self.epochs.open("a", encoding="utf-8") as file:
@@ -85,7 +102,10 @@ class RunFolder:
         _write(self.result, json.dumps(plain(result), indent=1))
 
     def read_result(self) -> dict[str, Any]:
-        return json.loads(self.result.read_text(encoding="utf-8"))
+        try:
+            return json.loads(self.result.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise DataError(f"{self.result} is damaged ({error}); delete it and resume the run.") from error
 
 
 def environment(config: Config) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from recbole.utils import set_color
 
 from . import checkpoint
 from .batches import Batches
+from .config import notes
 from .errors import CheckpointError
 from .evaluation import EvalBatches, TopkCollector
 from .runs import RunFolder
@@ -33,7 +34,6 @@ class RunRecorder(Trainer):
         self.run = RunFolder(config["run_folder"]) if config["run_folder"] and config["local_rank"] == 0 else None
         self._record: dict[str, Any] | None = None
         self._train_data: Any = None
-        self._best_epoch = -1
         self._finished = self._saving = self._validating = False
         if self.run is not None:
             self.saved_model_file = str(self.run.best)
@@ -45,9 +45,15 @@ class RunRecorder(Trainer):
         self._saving = kwargs.get("saved", args[1] if len(args) > 1 else True)
         self.run.begin(self.config)
         self.logger.info(set_color("run folder", "yellow") + f": {self.run.path}")
-        if self.config["resume"] and self.run.last.is_file():
-            self.resume_checkpoint(self.run.last)
-        if not self._finished:
+        for note in notes(self.config):
+            self.logger.warning(note)
+        if self.config["resume"]:
+            if self.run.last.is_file():
+                self.resume_checkpoint(self.run.last)
+            self.run.keep_epochs_before(self.start_epoch)
+        if self._finished:
+            self.eval_collector.data_collect(train_data)  # RecBole's fit would have done so
+        else:
             try:
                 super().fit(train_data, valid_data, *args, **kwargs)
             except KeyboardInterrupt:
@@ -86,11 +92,14 @@ class RunRecorder(Trainer):
         finally:
             self._validating = False
         if self._record is not None:
-            self._record |= {"valid_seconds": time.perf_counter() - started, "valid_result": dict(result)}
+            seconds = time.perf_counter() - started
+            self._record |= {"valid_seconds": seconds, "valid_score": score, "valid_result": dict(result)}
         return score, result
 
-    def evaluate(self, eval_data: Any, *args: Any, **kwargs: Any) -> Any:
-        result = super().evaluate(eval_data, *args, **kwargs)
+    def evaluate(self, eval_data: Any, load_best_model: bool = True, *args: Any, **kwargs: Any) -> Any:
+        if self.run is not None and load_best_model and self._finished:
+            checkpoint.load(self.run.best)  # a damaged file is told from any other trouble
+        result = super().evaluate(eval_data, load_best_model, *args, **kwargs)
         if self.run is not None and self._finished and not self._validating:
             self.run.finish(self._summary(self.run, result))
         return result
@@ -104,10 +113,6 @@ class RunRecorder(Trainer):
             self.run.add_epoch(self._record)
         self._record = None
 
-    def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
-        self._best_epoch = epoch
-        super()._save_checkpoint(epoch, verbose, **kwargs)
-
     def _save_last(self, next_epoch: int) -> None:
         """All that is needed to go on as if nothing had happened."""
         if self.run is None or not self._saving:
@@ -117,15 +122,14 @@ class RunRecorder(Trainer):
                 "config": checkpoint.config_settings(self.config),
                 "next_epoch": next_epoch,
                 "finished": self._finished,
-                "best_epoch": self._best_epoch,
                 "cur_step": self.cur_step,
                 "best_valid_score": checkpoint.plain(self.best_valid_score),
                 "best_valid_result": checkpoint.plain(self.best_valid_result),
                 "state_dict": self.model.state_dict(),
-                "other_parameter": self.model.other_parameter(),
-                "optimizer": self.optimizer.state_dict(),
+                "other_parameter": checkpoint.other_parameter(self.model),
+                "optimizers": {name: optimiser.state_dict() for name, optimiser in self._optimisers().items()},
                 "random": _random_state(),
-                "loader": self._train_data.generator.get_state(),
+                "loaders": [generator.get_state() for generator in _generators(self._train_data)],
             },
             self.run.last,
         )
@@ -136,33 +140,50 @@ class RunRecorder(Trainer):
             super().resume_checkpoint(resume_file)
             return
         state = checkpoint.load(resume_file, map_location=self.device)
+        if "next_epoch" not in state:
+            raise CheckpointError(f"{resume_file} is not a last.pth: it does not say where to go on.")
         for key in ("model", "dataset"):
             if state["config"][key] != self.config[key]:
                 raise CheckpointError(
                     f"{resume_file} is of {key} {state['config'][key]}, but this run has {self.config[key]}."
                 )
+        try:
+            self.model.load_state_dict(state["state_dict"])
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"the weights in {resume_file} do not fit {self.config['model']} on {self.config['dataset']} as it is "
+                f"now; was the dataset changed since? ({error})"
+            ) from error
+        self.model.load_other_parameter(state["other_parameter"])
+        for name, optimiser in self._optimisers().items():
+            optimiser.load_state_dict(state["optimizers"][name])
         self.start_epoch = state["next_epoch"]
         self._finished = state["finished"]
-        self._best_epoch = state["best_epoch"]
         self.cur_step = state["cur_step"]
         self.best_valid_score = state["best_valid_score"]
         self.best_valid_result = state["best_valid_result"]
-        self.model.load_state_dict(state["state_dict"])
-        self.model.load_other_parameter(state["other_parameter"])
-        self.optimizer.load_state_dict(state["optimizer"])
         _restore_random_state(state["random"])
-        self._train_data.generator.set_state(state["loader"].cpu())
-        self.run.keep_epochs_before(self.start_epoch)
+        for generator, position in zip(_generators(self._train_data), state["loaders"], strict=True):
+            generator.set_state(position.cpu())
         self.logger.info(f"Resuming from epoch {self.start_epoch} of {resume_file}")
+
+    def _optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        """By attribute: most of RecBole's trainers have one, some two."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, torch.optim.Optimizer)}
 
     def _summary(self, run: RunFolder, test_result: Any) -> dict[str, Any]:
         epochs = run.read_epochs()
+        scores = [record.get("valid_score", 0.0) for record in epochs]
+        best = max(scores, default=0.0) if self.valid_metric_bigger else min(scores, default=0.0)
         return {
             "model": self.config["model"],
             "dataset": self.config["dataset"],
             "protocol": self.config["protocol"],
             "seed": self.config["seed"],
-            "best_epoch": self._best_epoch,
+            # Of equally good epochs RecBole keeps the last.
+            "best_epoch": max(
+                (record["epoch"] for record in epochs if record.get("valid_score", 0.0) == best), default=-1
+            ),
             "epochs": len(epochs),
             "train_seconds": sum(record["train_seconds"] for record in epochs),
             "valid_seconds": sum(record.get("valid_seconds", 0.0) for record in epochs),
@@ -184,12 +205,12 @@ class AdapTauTrainer(RunRecorder):
         self.eval_collector = TopkCollector(config)
         self._eval_batches: WeakKeyDictionary[Any, EvalBatches] = WeakKeyDictionary()
 
-    def evaluate(self, eval_data: Any, *args: Any, **kwargs: Any) -> Any:
+    def evaluate(self, eval_data: Any, load_best_model: bool = True, *args: Any, **kwargs: Any) -> Any:
         if EvalBatches.fits(eval_data):
             if eval_data not in self._eval_batches:
                 self._eval_batches[eval_data] = EvalBatches(eval_data)
             eval_data = self._eval_batches[eval_data]
-        return super().evaluate(eval_data, *args, **kwargs)
+        return super().evaluate(eval_data, load_best_model, *args, **kwargs)
 
     def _build_optimizer(self, **kwargs: Any) -> torch.optim.Optimizer:
         if kwargs or self.learner.lower() != "adam":
@@ -210,8 +231,9 @@ class AdapTauTrainer(RunRecorder):
         state = self.model.begin_epoch(epoch_idx)
         self.logger.info(
             set_color(f"epoch {epoch_idx} temperature", "green")
-            + f" [{self.model.strategy.describe()}, mu+ - mu = {state['gap']:.4f},"
-            + f" mean |dL/df| = {state['gradient']:.3e}]"
+            + f" [{self.model.strategy.describe()}, tau_u = {state['tau_u_min']:.4f} / {state['tau_u_mean']:.4f} / "
+            + f"{state['tau_u_max']:.4f} (min / mean / max), mu+ - mu = {state['gap']:.4f}, "
+            + f"mean |dL/df| = {state['gradient']:.3e}]"
         )
         for name, value in state.items():
             self.tensorboard.add_scalar(f"Temperature/{name}", value, epoch_idx)
@@ -235,6 +257,13 @@ def learning_rate_factor(schedule: str, epoch: int, epochs: int) -> float:
     """Share of the learning rate used in an epoch: linear and cosine fall from 1 towards 0 over all epochs."""
     done = epoch / epochs
     return {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + math.cos(math.pi * done))}[schedule]
+
+
+def _generators(loader: Any) -> list[torch.Generator]:
+    """What decides the order of a loader's batches; a knowledge-graph loader has two loaders inside."""
+    inner = (loader, getattr(loader, "general_dataloader", None), getattr(loader, "kg_dataloader", None))
+    found = (getattr(part, "generator", None) for part in inner)
+    return [generator for generator in found if isinstance(generator, torch.Generator)]
 
 
 def _random_state() -> dict[str, Any]:

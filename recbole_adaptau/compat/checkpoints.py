@@ -15,16 +15,6 @@ from recbole_adaptau.errors import CheckpointError
 _CONFIG_KEYS = ("config", "state_dict")
 
 
-def _other_parameter(model: Any) -> dict[str, Any]:
-    """What the model keeps beside its weights, without the modules some models list there.
-
-    FDSA, DIN and a few others list an embedding layer, which is pickled with its whole dataset although its
-    weights are in `state_dict` and the layer is rebuilt with the model.
-    """
-    listed = model.other_parameter() or {}
-    return {name: value for name, value in listed.items() if not isinstance(value, torch.nn.Module)}
-
-
 def save_plain_checkpoints() -> None:
     """Let RecBole's trainers write plain data under the same keys (issue 2215).
 
@@ -43,7 +33,7 @@ def save_plain_checkpoints() -> None:
             "cur_step": self.cur_step,
             "best_valid_score": checkpoint.plain(self.best_valid_score),
             "state_dict": self.model.state_dict(),
-            "other_parameter": _other_parameter(self.model),
+            "other_parameter": checkpoint.other_parameter(self.model),
             "optimizer": self.optimizer.state_dict(),
         }
         checkpoint.save(state, saved_model_file)
@@ -56,7 +46,7 @@ def save_plain_checkpoints() -> None:
             "epoch": epoch,
             "state_dict": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "other_parameter": _other_parameter(self.model),
+            "other_parameter": checkpoint.other_parameter(self.model),
         }
         checkpoint.save(state, saved_model_file)
         self.saved_model_file = saved_model_file
@@ -91,7 +81,8 @@ def load_plain_checkpoints() -> None:
                 f"{model_file} is not a checkpoint that data and model can be rebuilt from: it has no "
                 f"{' and no '.join(missing) or 'settings under config'}."
             )
-        config = checkpoint.rebuild_config(state["config"])
+        # Loading records no run, least of all in the folder of the run that is loaded.
+        config = checkpoint.rebuild_config({**state["config"], "run_folder": None, "run_root": None})
         if config["device"].type != "cpu":
             state = checkpoint.load(model_file, map_location=config["device"])
         # Through the module, whose names other patches have replaced.

@@ -73,7 +73,8 @@ def log_every_run() -> None:
             handler.setLevel(level)
             root.addHandler(handler)
             _installed.append(handler)
-        root.setLevel(level)
+        # Never above what it was: that would silence whatever else logs in this process. The handlers have their level.
+        root.setLevel(min(root.level, level))
 
     replace_everywhere(recbole_logger.init_logger, init_logger)
 

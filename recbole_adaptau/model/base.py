@@ -9,6 +9,7 @@ from recbole.model.init import xavier_uniform_initialization
 from recbole.utils import InputType
 from torch import Tensor, nn
 
+from ..errors import DataError
 from ..interactions import Interactions
 from ..loss import candidate_logsumexp, row_logsumexp, softmax_loss
 from ..negatives import SharedNegatives, rows_of_negatives
@@ -36,6 +37,11 @@ class AdapTauRecommender(GeneralRecommender):
         self._scored: tuple[Any, tuple[Tensor, Tensor]] | None = None
         self.options = options
         self.interactions = Interactions.from_dataset(dataset)
+        if max(config["topk"]) > self.interactions.n_real_items:
+            raise DataError(
+                f"topk = {config['topk']}, but '{config['dataset']}' has only {self.interactions.n_real_items} items: "
+                f"set --topk and --valid_metric to a smaller k."
+            )
         self.strategy = STRATEGIES[options.tau_strategy](options, self.n_users)
         self._sample_num = config["train_neg_sample_args"]["sample_num"]
         self.shared_negatives = None
@@ -58,7 +64,9 @@ class AdapTauRecommender(GeneralRecommender):
             self.item_embedding.weight[0].zero_()
         quantile = options.tau_user_quantile
         counts = self.interactions.user_counts[self.interactions.active_users].float()
-        self._min_user_count = counts.quantile(quantile).item() if quantile > 0 else 0.0
+        least = counts.quantile(quantile).item() if quantile > 0 else 0.0
+        # Where all have as many, nobody has more: then all count.
+        self._min_user_count = least if (counts > least).any() else 0.0
 
     def encode(self) -> tuple[Tensor, Tensor]:
         """The embeddings of all users and items, before normalisation.

@@ -95,7 +95,11 @@ def global_tau(
 def user_taus(
     tau_0: float, losses: NDArray[np.float64], threshold: float, beta: float, tau_min: float, tau_max: float
 ) -> NDArray[np.float64]:
-    """tau_u = tau_0 · exp(W(max(−1/e, (L(u) − m_u) / 2 beta))), the minimiser of the paper's superloss.
+    """tau_u = tau_0 · exp(W(max(−1/e, (L(u) − m_u) / 2 beta))), the paper's closed form.
+
+    It minimises tau_0 (L(u) − m_u) / tau_u + beta (log tau_u − log tau_0)². The paper's superloss has no tau_0 in its
+    first term; taken to the letter its minimiser would divide by 2 beta tau_0. We follow the closed form, as the
+    authors' code does.
 
     Shape: losses [n] → [n], each within [tau_min, tau_max].
     """

@@ -50,12 +50,8 @@ class TemperatureStrategy(nn.Module):
         return False
 
     def describe(self) -> str:
-        """One line for the log."""
-        text = f"{self.options.tau_strategy}: tau_0 = {self.tau_0.item():.4f}"
-        if self.tau_u is not None and len(self.tau_u) > 1:
-            real = self.tau_u[1:]
-            text += f", tau_u = {real.min():.4f} / {real.mean():.4f} / {real.max():.4f} (min / mean / max)"
-        return text
+        """What sets the temperature, in a word or two for the log; the figures are the epoch event's."""
+        return f"{self.options.tau_strategy}: tau_0 = {self.tau_0.item():.4f}"
 
 
 class NoTemperature(TemperatureStrategy):
@@ -79,6 +75,7 @@ class LearnedTau(TemperatureStrategy):
         start = max(options.tau - options.tau_min, 1e-3)
         self.raw = nn.Parameter(torch.tensor(math.log(start)))
 
+    @torch.no_grad()
     def begin_epoch(self, view: EpochView) -> None:
         self.tau_0.copy_(self._global())
 
@@ -110,11 +107,11 @@ class LearnedUserTau(LearnedTau):
         nn.init.zeros_(self.last_layer.weight)
         nn.init.zeros_(self.last_layer.bias)
 
+    @torch.no_grad()
     def begin_epoch(self, view: EpochView) -> None:
-        with torch.no_grad():
-            users = view.embeddings[0]
-            self.tau_u.copy_(self.tau(torch.arange(len(users), device=users.device), users))
-            self.tau_0.copy_(self.tau_u[view.interactions.active_users].mean())
+        users = view.embeddings[0]
+        self.tau_u.copy_(self.tau(torch.arange(len(users), device=users.device), users))
+        self.tau_0.copy_(self.tau_u[view.interactions.active_users].mean())
 
     def tau(self, users: Tensor, embeddings: Tensor) -> Tensor:
         personal = 3.0 * torch.tanh(self.net(embeddings.detach()).squeeze(1))
@@ -188,6 +185,7 @@ class AdaptiveUserTau(AdaptiveTau):
         tau_0 = self.tau_0.item()
         self.tau_u.fill_(tau_0)
         seen = self.loss_count > 0
+        seen[0] = False  # the padding
         if seen.any():
             losses = self.loss_sum[seen] / self.loss_count[seen]
             quantile = o.user_threshold_quantile

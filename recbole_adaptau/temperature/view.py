@@ -78,7 +78,8 @@ class EpochView:
             tau: (user ids [B], their embeddings [B, d]) → temperatures [B].
         """
         active = self.interactions.active_users
-        chosen = active[:: max(len(active) // GRADIENT_USERS, 1)][:GRADIENT_USERS]
+        places = torch.linspace(0, len(active) - 1, min(GRADIENT_USERS, len(active)), device=active.device)
+        chosen = active[places.long()]
         users, items = self.embeddings
         temperatures = tau(chosen, users[chosen])
         logits = (users[chosen] / temperatures.unsqueeze(1)) @ items[1:].T

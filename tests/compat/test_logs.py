@@ -91,8 +91,12 @@ def test_handlers_that_another_removed_are_closed_too():
 
 @pytest.mark.parametrize(("state", "level"), [("debug", 10), ("INFO", 20), ("warning", 30), ("ERROR", 40), ("odd", 20)])
 def test_the_level_follows_state(state, level):
+    root = logging.getLogger()
+    root.setLevel(logging.WARNING)
     init_logger(config(state=state, run_folder="run"))
-    assert logging.getLogger().level == level
+    file = next(handler for handler in root.handlers if hasattr(handler, "run_folder"))
+    assert file.level == level
+    assert root.level == min(level, logging.WARNING), "never raised: others log through it too"
 
 
 def test_tensorboard_goes_to_the_run_folder():

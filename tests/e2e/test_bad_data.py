@@ -84,6 +84,17 @@ def test_data_denser_than_one_half(board, tmp_path, model, strategy):
     assert all_finite(trained(board, model, tau_strategy=strategy))
 
 
+def test_fewer_items_than_topk(board, tmp_path):
+    written(tmp_path, *checkerboard(12, 12, 3))
+    with pytest.raises(DataError, match=r"topk = \[10, 20\], but 'odd' has only 12 items"):
+        trained(board, topk=[10, 20], valid_metric="NDCG@20")
+
+
+def test_users_with_equally_many_positives_all_count_for_tau_0(board, tmp_path):
+    written(tmp_path, *checkerboard(12, 12, 3))
+    assert all_finite(trained(board, tau_user_quantile=0.2))
+
+
 def test_items_only_in_test_are_reported_not_fatal(board, tmp_path):
     train, valid, test = checkerboard(12, 12, 3)
     written(tmp_path, train, valid, [*test, ("u1", "new one"), ("u2", "new two")])

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from recbole.utils import get_model
 
 import recbole_adaptau
 from recbole_adaptau import checkpoint
-from recbole_adaptau.errors import CheckpointError, DataError
+from recbole_adaptau.errors import AdapTauError, CheckpointError, DataError
 from recbole_adaptau.runs import RunFolder
-from recbole_adaptau.trainer import AdapTauTrainer, learning_rate_factor
+from recbole_adaptau.trainer import learning_rate_factor
 
 PER_ROW = {"negatives": "per_row", "train_neg_sample_args": {"distribution": "uniform", "sample_num": 3}}
 VARIANTS = {
@@ -37,32 +38,29 @@ def run(model, settings, folder):
     return recbole_adaptau.run_recbole_adaptau(model, "board", None, settings)
 
 
-def interrupt_in_epoch(patch, trainer, epoch):
-    """Press Ctrl-C in the middle of an epoch, after one batch."""
-    original = trainer._train_epoch
+def interrupt_at_batch(patch, model, number):
+    """Press Ctrl-C when the given batch of the run, counted over its epochs, is about to be learned from."""
+    kind, calls = get_model(model), []
+    original = kind.calculate_loss
 
-    def train_epoch(self, train_data, epoch_idx, *args, **kwargs):
-        if epoch_idx == epoch:
-            self._end_epoch()
-            self._save_last(epoch_idx)
-            self._begin_epoch(epoch_idx)
-            self.model.calculate_loss(next(iter(train_data)).to(self.device)).backward()
-            self.optimizer.step()
+    def calculate_loss(self, interaction):
+        calls.append(1)
+        if len(calls) == number:
             raise KeyboardInterrupt
-        return original(self, train_data, epoch_idx, *args, **kwargs)
+        return original(self, interaction)
 
-    patch.setattr(trainer, "_train_epoch", train_epoch)
+    patch.setattr(kind, "calculate_loss", calculate_loss)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_resumed_equals_uninterrupted(board, variant):
-    from recbole_adaptau.trainer import RunRecorder
-
     model, changes = VARIANTS[variant]
     settings = {**board, **changes}
     whole = run(model, settings, "whole")
     with pytest.MonkeyPatch.context() as patch:
-        interrupt_in_epoch(patch, RunRecorder, 3)
+        # 480 interactions: 8 batches of 64 positives an epoch, 24 where a row has 3 negatives.
+        each = 24 if "per_row" in variant else 8
+        interrupt_at_batch(patch, model, 3 * each + 4)
         with pytest.raises(KeyboardInterrupt):
             run(model, settings, "parts")
     parts = RunFolder("parts")
@@ -73,7 +71,7 @@ def test_resumed_equals_uninterrupted(board, variant):
     one, two = (checkpoint.load(RunFolder(name).last) for name in ("whole", "parts"))
     for name, value in one["state_dict"].items():
         assert torch.equal(value, two["state_dict"][name]), name
-    for key in ("cur_step", "best_epoch", "best_valid_score", "finished", "next_epoch"):
+    for key in ("cur_step", "best_valid_score", "finished", "next_epoch"):
         assert one[key] == two[key], key
     assert torch.equal(one["random"]["torch"], two["random"]["torch"])
 
@@ -110,6 +108,73 @@ def test_resuming_nothing_is_said_plainly(tmp_path):
         recbole_adaptau.resume("nowhere")
 
 
+def test_a_used_folder_is_not_written_into(board):
+    run("AdapTauMF", board, "used")
+    before = Path("used/epochs.jsonl").read_text()
+    with pytest.raises(DataError, match=r"used already holds a run .*--resume=used"):
+        run("AdapTauMF", {**board, "seed": 9}, "used")
+    assert Path("used/epochs.jsonl").read_text() == before
+
+
+def test_resuming_only_the_test_has_what_popularity_metrics_need(board):
+    settings = {**board, "metrics": ["NDCG", "GiniIndex", "ItemCoverage", "AveragePopularity"]}
+    whole = run("AdapTauMF", settings, "popular")
+    Path("popular/result.json").unlink()
+    assert recbole_adaptau.resume("popular")["test_result"] == whole["test_result"]
+
+
+def test_resuming_before_the_first_epoch_was_saved_starts_over(board):
+    whole = run("AdapTauMF", board, "whole")
+    with pytest.MonkeyPatch.context() as patch:
+        interrupt_at_batch(patch, "AdapTauMF", 3)
+        with pytest.raises(KeyboardInterrupt):
+            run("AdapTauMF", board, "early")
+    RunFolder("early").add_epoch({"epoch": 0, "train_seconds": 1.0})
+    assert recbole_adaptau.resume("early")["test_result"] == whole["test_result"]
+    assert [record["epoch"] for record in RunFolder("early").read_epochs()] == list(range(6))
+
+
+def test_a_run_resumes_from_another_folder_and_loading_writes_nothing(board, tmp_path, monkeypatch):
+    settings = {**board, "data_path": "data"}
+    whole = run("AdapTauMF", settings, "here")
+    Path("here/result.json").unlink()
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    assert recbole_adaptau.resume("../here")["test_result"] == whole["test_result"]
+    monkeypatch.chdir("..")
+    Path("here").rename("moved")
+    config, *_ = recbole_adaptau.load_data_and_model("moved")
+    assert config["run_folder"] is None and not Path("here").exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: shutil.copy(folder / "best.pth", folder / "last.pth"), "is not a last.pth"),
+        (lambda folder: (folder / "last.pth").write_bytes(b"torn"), "damaged"),
+        (lambda folder: (folder / "best.pth").write_bytes(b"torn"), "damaged"),
+        (lambda folder: (folder / "best.pth").unlink(), "there is no checkpoint file"),
+        (lambda folder: (folder / "config.yaml").write_text("["), "config.yaml is damaged"),
+        (lambda folder: (folder / "result.json").write_text(""), "result.json is damaged"),
+    ],
+)
+def test_a_damaged_folder_is_said_plainly(board, damage, message):
+    run("AdapTauMF", board, "torn")
+    Path("torn/result.json").unlink()
+    damage(Path("torn"))
+    with pytest.raises(AdapTauError, match=message):
+        recbole_adaptau.resume("torn")
+
+
+def test_a_dataset_that_grew_is_said_plainly(board, tmp_path):
+    run("AdapTauMF", board, "grown")
+    Path("grown/result.json").unlink()
+    with (tmp_path / "data/board/board.train.inter").open("a") as file:
+        file.write("newcomer\ti1\n")
+    with pytest.raises(CheckpointError, match="was the dataset changed since"):
+        recbole_adaptau.resume("grown")
+
+
 def test_a_checkpoint_of_another_model_is_refused(board):
     run("AdapTauMF", board, "one")
     run("AdapTauLightGCN", board, "two")
@@ -123,4 +188,3 @@ def test_the_learning_rate_falls_as_asked():
     assert [learning_rate_factor("linear", e, 4) for e in range(4)] == [1.0, 0.75, 0.5, 0.25]
     assert [learning_rate_factor("constant", e, 4) for e in range(4)] == [1.0] * 4
     assert learning_rate_factor("cosine", 2, 4) == pytest.approx(0.5)
-    assert AdapTauTrainer._begin_epoch is not None

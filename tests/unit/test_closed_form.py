@@ -117,9 +117,9 @@ def test_bounds_and_dense_data():
 @settings(deadline=None, max_examples=60)
 @given(st.floats(0.02, 1.0), st.floats(-5, 8), st.floats(0.1, 4))
 def test_user_tau_minimises_the_superloss(tau_0, excess, beta):
-    """J(tau_u) = (L - m) / tau_u·(scale) + beta (log tau_u - log tau_0)², solved numerically in x = log(tau_u / tau_0).
+    """J(tau_u) = tau_0 (L - m) / tau_u + beta (log tau_u - log tau_0)², solved numerically in x = log(tau_u / tau_0).
 
-    The closed form is the stationary point of (L - m) exp(-x) + beta x², which is J with tau_0 as unit.
+    That is the paper's superloss with its first term in units of tau_0, which its closed form leaves out.
     """
     tau = user_taus(tau_0, np.array([excess]), 0.0, beta, 1e-9, 1e9)[0]
     x = math.log(tau / tau_0)

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from recbole.config import Config
 
-from recbole_adaptau.config import PROPERTIES, read_yaml
+from recbole_adaptau.config import PROPERTIES, notes, read_yaml
 from recbole_adaptau.errors import DataError, OptionError
 from recbole_adaptau.options import Options
 from tests.conftest import checkerboard, write_inter
@@ -56,6 +56,20 @@ BAD_SETTINGS = {
     "in_batch alone": ({"negatives": "in_batch", "train_batch_size": 1}, "train_batch_size of at least 2"),
     "valid metric not measured": ({"valid_metric": "MAP@20"}, "valid_metric = MAP@20: MAP is not among metrics"),
     "valid k not measured": ({"valid_metric": "NDCG@7"}, "valid_metric = NDCG@7: 7 is not among topk"),
+    "valid metric without k": ({"valid_metric": "NDCG"}, "valid_metric = NDCG: no k is not among topk"),
+    "valid metric a number": ({"valid_metric": 5}, "valid_metric = 5: 5 is not among metrics"),
+    "unknown metric": ({"metrics": ["NDGC"]}, "'NDGC' does not rank items.*mean 'NDCG'"),
+    "metric of another kind": ({"metrics": ["AUC"], "valid_metric": "AUC"}, "'AUC' does not rank items"),
+    "topk of zero": ({"topk": [0, 20]}, r"topk = \[0, 20\]: must be a list of whole numbers"),
+    "epochs a word": ({"epochs": "abc"}, "epochs = 'abc': must be a whole number"),
+    "learning rate a word": ({"learning_rate": "abc"}, "learning_rate = 'abc': must be a number above 0"),
+    "learning rate negative": ({"learning_rate": -1}, "learning_rate = -1"),
+    "batch of zero": ({"train_batch_size": 0}, "train_batch_size = 0: must be a whole number of at least 1"),
+    "seed a word": ({"seed": "abc"}, "seed = 'abc'"),
+    "unknown learner": ({"learner": "adm"}, "learner = 'adm'.*mean 'adam'"),
+    "run folder a number": ({"run_folder": 123}, "run_folder = 123: must be a path"),
+    "no strategy": ({"tau_strategy": None}, "tau_strategy = None: it needs a value"),
+    "learned with the positive elsewhere": ({"tau_strategy": "learned", "positive_tau": "tau_0"}, "learns one temp"),
     "misspelt protocol": ({"protocol": "honset"}, "protocol = 'honset'.*mean 'honest'"),
     "paper protocol without a given split": ({"protocol": "paper"}, "needs data with a given split"),
     "misspelt preset": ({"preset": "autors"}, "preset = 'autors'.*mean 'authors'"),
@@ -108,10 +122,31 @@ def test_none_takes_inner_products_without_being_told():
     assert options.normalization == "N-N" and not options.normalize_users and not options.normalize_items
 
 
-def test_unknown_option_is_named_with_its_nearest(caplog):
-    Config("AdapTauMF", "ml-100k", config_dict={"learning_rat": 0.1, "use_gpu": False})
-    assert "No part of this program reads the option 'learning_rat'. Did you mean 'learning_rate'?" in caplog.text
-    assert "use_gpu" not in caplog.text
+@pytest.mark.parametrize("model", ["AdapTauMF", "BPR"])
+def test_unknown_option_is_named_with_its_nearest(model):
+    config = Config(model, "ml-100k", config_dict={"learning_rat": 0.1, "use_gpu": False})
+    assert notes(config) == ["No part of this program reads the option 'learning_rat'. Did you mean 'learning_rate'?"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "note"),
+    [
+        ({"tau": 0.2}, "tau = 0.2 has no effect with tau_strategy = adaptive_user."),
+        ({"tau_strategy": "fixed", "user_beta": 3.0}, "user_beta = 3.0 has no effect with tau_strategy = fixed."),
+        ({"tau_strategy": "learned", "tau_form": "with_variances"}, "tau_form = 'with_variances' has no effect"),
+        ({"negatives": "full", "num_negatives": 5}, "num_negatives = 5 has no effect with negatives = full."),
+        ({"negative_alpha": 3.0}, "negative_alpha = 3.0 has no effect with uniform negatives."),
+        ({"logq_correction": True}, "logq_correction = True has no effect with uniform negatives."),
+    ],
+)
+def test_an_option_without_effect_is_named(settings, note):
+    (found,) = notes(Config("AdapTauMF", "ml-100k", config_dict=settings))
+    assert found.startswith(note)
+
+
+def test_settings_that_matter_are_not_remarked_on():
+    settings = {"negative_distribution": "popularity", "negative_alpha": 0.5, "logq_correction": True, "user_beta": 2.0}
+    assert notes(Config("AdapTauMF", "ml-100k", config_dict=settings)) == []
 
 
 def test_recboles_own_models_keep_recboles_defaults():

@@ -97,8 +97,17 @@ def test_correction_makes_the_expected_sum_uniform(mode):
 
 def test_a_catalogue_no_larger_than_the_draw_is_taken_whole():
     data, _ = planted()
-    drawn = SharedNegatives(data, "shared", 1024).draw(data.users[:2], data.items[:2])
+    drawn = SharedNegatives(data, "shared", 1024, correct=True).draw(data.users[:2], data.items[:2])
     assert drawn.items.tolist() == list(range(1, N_ITEMS)) and drawn.log_weight is None
+
+
+def test_popularity_is_drawn_and_corrected_on_a_small_catalogue_too():
+    """More draws than items: repeats weigh more, items without a training positive are never drawn."""
+    data = Interactions(np.array([1, 2, 3, 1]), np.array([1, 1, 1, 2]), 4, 6)
+    negatives = SharedNegatives(data, "shared", 100, "popularity", correct=True)
+    drawn = negatives.draw(data.users[:1], data.items[:1])
+    assert set(drawn.items.tolist()) <= {1, 2}
+    assert (drawn.log_weight < 10).all()
 
 
 def test_a_batch_of_one_in_batch_has_no_negatives():

@@ -148,7 +148,7 @@ def test_tau_u_from_the_mean_loss_of_each_user(threshold):
 
 def test_padding_user_never_enters_the_threshold():
     strategy = make("adaptive_user")
-    strategy.observe(torch.tensor([1, 2]), torch.tensor([2.0, 4.0]))
+    strategy.observe(torch.tensor([0, 1, 2]), torch.tensor([1e6, 2.0, 4.0]))
     strategy.begin_epoch(view_of(*planted()))
     assert strategy.tau_u[0].item() == pytest.approx(strategy.tau_0.item())
     assert strategy.tau_u[1] < strategy.tau_0 < strategy.tau_u[2]
@@ -168,6 +168,8 @@ def test_learned_tau_follows_its_gradient():
     assert tau.tolist() == pytest.approx([0.3] * 3)
     (gradient,) = torch.autograd.grad((tau * torch.tensor([1.0, 2.0, 3.0])).sum(), strategy.raw)
     assert gradient.item() == pytest.approx(6 * (0.3 - 0.02), rel=1e-5)
+    strategy.begin_epoch(view_of(*planted()))
+    assert not strategy.tau_0.requires_grad, "a buffer, not a part of the graph"
     torch.nn.init.constant_(strategy.raw, -50.0)
     assert strategy.tau(torch.tensor([1]), None).item() == pytest.approx(0.02), "never below tau_min"
 
