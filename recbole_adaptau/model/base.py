@@ -105,21 +105,26 @@ class AdapTauRecommender(GeneralRecommender):
     def calculate_loss(self, interaction: Any) -> Tensor:
         """Mean softmax loss of the batch plus L2 on its embeddings. Shape: []."""
         users, positives, negatives = self._rows(interaction)
+        drawn = None
+        if self.shared_negatives is not None:
+            drawn = self.shared_negatives.draw(users, positives)
+            negatives = drawn.items
         all_users, all_items = self.encode()
-        u = self._score_users(F.dropout(all_users[users], self.options.embedding_dropout, self.training))
-        p = self._score_items(all_items[positives])
+        u = all_users.index_select(0, users)
+        u = self._score_users(F.dropout(u, self.options.embedding_dropout, self.training))
+        # One gather for positives and negatives, so that backward fills one gradient of the whole table, not two.
+        together = torch.cat([positives, negatives.reshape(-1)])
+        items = self._score_items(all_items.index_select(0, together))
+        p, n = items.split([len(positives), negatives.numel()])
         pos = (u * p).sum(1)
         tau = self.strategy.tau(users, u)
         common = self._common_tau() if self.strategy.observes else None
-        if self.shared_negatives is None:
-            neg = torch.einsum("bd,bmd->bm", u, self._score_items(all_items[negatives]))
+        if drawn is None:
+            neg = torch.einsum("bd,bmd->bm", u, n.view(*negatives.shape, -1))
             neg_lse = row_logsumexp(neg, tau)
             common_lse = None if common is None else row_logsumexp(neg.detach(), common.expand_as(tau))
         else:
-            drawn = self.shared_negatives.draw(users, positives)
-            negatives = drawn.items
-            candidates = self._score_items(all_items[negatives])
-            neg_lse, common_lse = candidate_logsumexp(u, candidates, tau, drawn.log_weight, drawn.hits, common)
+            neg_lse, common_lse = candidate_logsumexp(u, n, tau, drawn.log_weight, drawn.hits, common)
         with torch.no_grad():
             if common is not None and common_lse is not None:
                 inside = self.options.positive_in_denominator
