@@ -30,6 +30,32 @@ class _SymmetricProduct(torch.autograd.Function):
         return None, ctx.matrix @ grad.contiguous()
 
 
+class _LayerMean(torch.autograd.Function):
+    """(1 / (L + 1)) Σ_k A^k x for a symmetric A, without dropout: backward is the same polynomial of the gradient.
+
+    The layers take turns in two buffers that are kept from call to call. Fresh memory for every layer would cost as
+    much in page faults as the products do.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, x: Tensor, n_layers: int, buffers: tuple[Tensor, Tensor]) -> Tensor:
+        ctx.matrix, ctx.n_layers, ctx.buffers = matrix, n_layers, buffers
+        return _LayerMean.polynomial(matrix, x, n_layers, buffers)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, None, None]:
+        return None, _LayerMean.polynomial(ctx.matrix, grad.contiguous(), ctx.n_layers, ctx.buffers), None, None
+
+    @staticmethod
+    def polynomial(matrix: Tensor, x: Tensor, n_layers: int, buffers: tuple[Tensor, Tensor]) -> Tensor:
+        total, layer = x.clone(), x
+        for number in range(n_layers):
+            layer = torch.mm(matrix, layer, out=buffers[number % 2])
+            total += layer
+        return total.div_(n_layers + 1)
+
+
 class Propagation(nn.Module):
     """LightGCN's layer mean: (1 / (L + 1)) Σ_k A^k x with A = D^-1/2 (adjacency) D^-1/2.
 
@@ -58,6 +84,8 @@ class Propagation(nn.Module):
         super().__init__()
         self.n_layers, self.message_dropout, self.edge_dropout = n_layers, message_dropout, edge_dropout
         self.n_edges = len(interactions)
+        self._buffers_for: tuple[Any, ...] | None = None
+        self._work: tuple[Tensor, Tensor]
         self.size = interactions.n_users + interactions.n_items
         users, items = interactions.users.numpy(), interactions.items.numpy() + interactions.n_users
         degree = np.maximum(np.bincount(np.concatenate([users, items]), minlength=self.size), 1)
@@ -84,11 +112,20 @@ class Propagation(nn.Module):
             self.indptr, self.indices, values, (self.size, self.size), check_invariants=False
         )
 
+    def _scratch(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Two tensors like x to work in; not state, so neither buffers nor saved."""
+        if self._buffers_for != (x.shape, x.dtype, x.device):
+            self._work = (torch.empty_like(x), torch.empty_like(x))
+            self._buffers_for = (x.shape, x.dtype, x.device)
+        return self._work
+
     def forward(self, x: Tensor) -> Tensor:
         """Shape: x [users + items, d] → [users + items, d]."""
         matrix = self.matrix()
-        layer = total = x
         with torch.autocast(x.device.type, enabled=False):
+            if not (self.training and self.message_dropout > 0):
+                return _LayerMean.apply(matrix, x, self.n_layers, self._scratch(x))
+            layer = total = x
             for _ in range(self.n_layers):
                 layer = _SymmetricProduct.apply(matrix, layer)
                 layer = F.dropout(layer, self.message_dropout, self.training)

@@ -57,11 +57,8 @@ class RunRecorder(Trainer):
             try:
                 super().fit(train_data, valid_data, *args, **kwargs)
             except KeyboardInterrupt:
-                saved = self.run.last.is_file()
                 self.logger.warning(
                     f"Interrupted; every finished epoch is saved. Continue with: --resume={self.run.path}"
-                    if saved
-                    else "Interrupted before the first epoch was saved: nothing to continue from."
                 )
                 raise
             self._finished = True

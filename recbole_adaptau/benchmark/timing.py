@@ -46,13 +46,13 @@ def epoch_seconds(trainer: Any, loader: Any, batches: int) -> float:
     return once + max(more - once, 0.0) / batches * (len(loader) - 1)
 
 
-def fitting_batches(trainer: Any, loader: Any, budget: float) -> int:
-    """How many batches take about `budget` seconds, between 1 and the epoch; the trial run warms up as well."""
+def fitting_batches(trainer: Any, loader: Any, budget: float, least: int = 4) -> int:
+    """How many batches take about `budget` seconds, at least four of them; the trial run warms up as well."""
     trainer._train_epoch(First(loader, 1), 0)
     once = seconds_of(lambda: trainer._train_epoch(First(loader, 1), 0))
     few = seconds_of(lambda: trainer._train_epoch(First(loader, 3), 0))
     each = max((few - once) / 2, 1e-4)
-    return int(np.clip(budget / each, 1, len(loader) - 1))
+    return int(np.clip(budget / each, min(least, len(loader) - 1), len(loader) - 1))
 
 
 def median_and_range(values: list[float]) -> dict[str, float]:
