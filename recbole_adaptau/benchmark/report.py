@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-GREYS = ("0.15", "0.35", "0.5", "0.65", "0.8", "0.9")
-HATCHES = ("", "//", "..", "xx", "--", "oo")
+GREYS = ("0.15", "0.35", "0.5", "0.65", "0.8", "0.9", "black")
+HATCHES = ("", "//", "..", "xx", "--", "oo", "**")
 
 
 def machine() -> str:
@@ -81,10 +81,10 @@ def speed_figure(data: dict[str, Any]) -> Figure:
     left.set_xlabel("seconds of an epoch (log scale)")
     left.set_title(f"{data['dataset']}: one epoch, 2048 positives a batch")
     for row, value in enumerate(values):
-        left.text(value * 1.3, row, f"{value:.3g} s", va="center")
+        left.text(value * 1.3, row, f"{value:,.0f} s" if value >= 100 else f"{value:.3g} s", va="center")
     models = list(data["parts"])
     base = [0.0] * len(models)
-    for colour, hatch, part in zip(GREYS * 2, HATCHES * 2, data["parts"][models[0]], strict=False):
+    for colour, hatch, part in zip(GREYS, HATCHES, data["parts"][models[0]], strict=True):
         heights = [data["parts"][model][part] for model in models]
         right.bar(models, heights, bottom=base, color=colour, hatch=hatch, edgecolor="white", label=part)
         base = [a + b for a, b in zip(base, heights, strict=True)]

@@ -1,5 +1,6 @@
 """Everything our models share. A backbone adds `encode` and nothing else."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from ..options import Options
 from ..temperature import STRATEGIES, EpochView
 
 
-class AdapTauRecommender(GeneralRecommender):
+class AdapTauRecommender(GeneralRecommender, ABC):
     """Softmax over (normalised) embeddings with a temperature set by a strategy.
 
     A backbone implements `encode`; here are scoring, loss, negatives, temperatures and prediction. The tables
@@ -68,12 +69,12 @@ class AdapTauRecommender(GeneralRecommender):
         # Where all have as many, nobody has more: then all count.
         self._min_user_count = least if (counts > least).any() else 0.0
 
+    @abstractmethod
     def encode(self) -> tuple[Tensor, Tensor]:
         """The embeddings of all users and items, before normalisation.
 
         Shape: users [n_users, d], items [n_items, d]; index 0 is RecBole's padding in both.
         """
-        raise NotImplementedError(f"{type(self).__name__} must implement encode()")
 
     def begin_epoch(self, epoch: int) -> dict[str, float]:
         """Let the strategy set the temperatures of this epoch.

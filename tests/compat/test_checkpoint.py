@@ -81,7 +81,7 @@ def test_rebuilt_config_is_equal(model, given):
     assert checkpoint.config_settings(again) == settings
 
 
-@pytest.mark.parametrize("data_path", ["dataset/", "dataset", "elsewhere//", "", "../up", "/root/of/data"])
+@pytest.mark.parametrize("data_path", ["dataset/", "dataset", "elsewhere//", "", "../up", "/data/of/mine"])
 def test_data_path_survives_to_the_letter(data_path):
     config = Config(model="BPR", dataset="mine", config_dict={"data_path": data_path})
     assert checkpoint.rebuild_config(checkpoint.config_settings(config))["data_path"] == config["data_path"]

@@ -7,7 +7,8 @@ import pytest
 import torch
 from recbole.data.interaction import Interaction
 
-from recbole_adaptau.model import AdapTauLightGCN, AdapTauMF
+from recbole_adaptau.model import AdapTauLightGCN, AdapTauMF, AdapTauRecommender
+from recbole_adaptau.registry import register
 from tests.helpers import build, trainer_of
 
 MODELS = ["AdapTauMF", "AdapTauLightGCN"]
@@ -33,10 +34,11 @@ def naive_loss(model, users, positives, negatives_of_row, tau, positive_tau):
     all_users, all_items = (table.double() for table in model.encode())
     total = 0.0
     for row, (user, positive) in enumerate(zip(users.tolist(), positives.tolist(), strict=True)):
-        u = all_users[user] / all_users[user].norm()
+        normal = model.options.normalize_users
+        u = all_users[user] / (all_users[user].norm() if normal else 1.0)
 
-        def score(item, u=u):
-            return u @ (all_items[item] / all_items[item].norm())
+        def score(item, u=u, normal=normal):
+            return u @ (all_items[item] / (all_items[item].norm() if normal else 1.0))
 
         t = tau[row].double()
         pos = torch.exp(score(positive) / positive_tau[row].double())
@@ -73,6 +75,27 @@ def test_loss_and_gradient_equal_the_naive_loop(board, name, authors, mode):
     for ours, naive in zip(torch.autograd.grad(loss, tables), torch.autograd.grad(want, tables), strict=True):
         assert torch.allclose(ours, naive.float(), atol=1e-5)
         assert (ours[0] == 0).all(), "padding gets no gradient"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_each_strategys_loss_and_gradient(board, strategy):
+    """Of the embeddings, and of what the strategy itself learns, against the naive loop at the same temperatures."""
+    built = build("AdapTauMF", {**board, "tau_strategy": strategy, "negatives": "full"})
+    model, batch = built.model, next(iter(built.train))
+    with torch.no_grad():
+        for parameter in model.strategy.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    model.begin_epoch(0)
+    loss = model.calculate_loss(batch)
+    users, positives, _ = model._rows(batch)
+    every = [[i for i in range(1, model.n_items) if i != p] for p in positives.tolist()]
+    tau = model.strategy.tau(users, torch.nn.functional.normalize(model.user_embedding(users), dim=1))
+    want = naive_loss(model, users, positives, every, tau, tau)
+    assert loss.item() == pytest.approx(want.item(), rel=1e-5)
+    parameters = list(model.parameters())
+    assert len(parameters) == 2 + {"learned": 1, "learned_user": 5}.get(strategy, 0)
+    for ours, naive in zip(torch.autograd.grad(loss, parameters), torch.autograd.grad(want, parameters), strict=True):
+        assert ours.abs().sum() > 0 and torch.allclose(ours, naive, atol=1e-5)
 
 
 def test_user_losses_are_measured_at_the_common_temperature(board):
@@ -225,3 +248,18 @@ def test_the_epoch_event_reports_what_the_paper_watches(board):
     assert all(math.isfinite(value) for value in state.values())
     assert state["tau_0"] == pytest.approx(0.7 / math.log(48 * 48 / (2 * 48 * 10)), rel=1e-5)
     assert state["gradient"] > 0
+
+
+def test_a_backbone_is_one_method_and_says_so_when_it_is_missing(board):
+    @register
+    class Shifted(AdapTauRecommender):
+        def encode(self):
+            return self.user_embedding.weight + 0.1, self.item_embedding.weight
+
+    class Nothing(AdapTauRecommender):
+        pass
+
+    built = build("Shifted", {**board, "epochs": 2})
+    trainer_of(built).fit(built.train, built.valid, saved=False)
+    with pytest.raises(TypeError, match=r"abstract method '?encode"):
+        Nothing(built.config, built.train._dataset)
