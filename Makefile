@@ -12,7 +12,7 @@ help:    ## Show this list
 $(READY): requirements.txt setup.py
 	@if [ -z "$(PYTHON)" ]; then echo "error: Python 3.10 or 3.11 is needed (RecBole 1.2.1 needs ray <= 2.6.3, which has no build for 3.12 or later); none was found on PATH. Name one with: make PYTHON=/path/to/python3.11"; exit 1; fi
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
