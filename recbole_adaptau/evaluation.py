@@ -8,6 +8,9 @@ from recbole.data.dataloader import FullSortEvalDataLoader
 from recbole.evaluator import Collector
 from torch import Tensor
 
+# The columns of a score matrix are looked at in this many interleaved groups; see `top_items`.
+GROUPS = 16
+
 
 class EvalBatches(FullSortEvalDataLoader):
     """A full-sort loader whose history and positives lie ready, instead of being put together user by user each time.
@@ -55,7 +58,7 @@ class TopkCollector(Collector):
             super().eval_batch_collect(scores_tensor, interaction, positive_u, positive_i)
             return
         users, items = scores_tensor.shape
-        top = torch.topk(scores_tensor, max(self.topk), dim=-1).indices
+        top = top_items(scores_tensor, max(self.topk))
         if self.register.need("rec.items"):
             self.data_struct.update_tensor("rec.items", top)
         if self.register.need("rec.topk"):
@@ -67,6 +70,29 @@ class TopkCollector(Collector):
             hit = (positives[place] == wanted).long()
             counts = torch.bincount(positive_u, minlength=users).unsqueeze(1)
             self.data_struct.update_tensor("rec.topk", torch.cat((hit, counts), dim=1))
+
+
+def top_items(scores: Tensor, k: int) -> Tensor:
+    """`torch.topk(scores, k).indices`, several times faster on wide rows.
+
+    Column c belongs to group c mod width; the k best columns lie in the k groups with the largest maxima, so only those
+    are sorted. Rows with equal scores among their best are left to `torch.topk`, for the same order of the equal.
+
+    Shape: scores [B, m] → [B, k].
+    """
+    width = scores.shape[1] // GROUPS
+    if width <= k:
+        return torch.topk(scores, k).indices
+    maxima = scores[:, : width * GROUPS].unflatten(1, (GROUPS, width)).amax(1)
+    best = torch.topk(maxima, k + 1, sorted=False).indices
+    starts = torch.arange(0, width * GROUPS, width, device=scores.device)
+    rest = torch.arange(width * GROUPS, scores.shape[1], device=scores.device).expand(len(scores), -1)
+    candidates = torch.cat([(starts.unsqueeze(1) + best.unsqueeze(1)).flatten(1), rest], dim=1)
+    values, places = torch.topk(scores.gather(1, candidates), k + 1)
+    top = candidates.gather(1, places[:, :k])
+    tied = torch.nonzero((values[:, 1:] == values[:, :-1]).any(1)).squeeze(1)
+    top[tied] = torch.topk(scores[tied], k).indices
+    return top
 
 
 def _concatenated(per_user: Any) -> tuple[Tensor, Tensor]:

@@ -29,6 +29,33 @@ def softmax_loss(pos: Tensor, neg_lse: Tensor, tau: Tensor, positive_in_denomina
     return torch.where(some, torch.where(some, neg_lse, 0.0) - pos / tau, 0.0)
 
 
+def unit_rows(x: Tensor) -> Tensor:
+    """Each row divided by its length, like `F.normalize(x, dim=-1)`, with half of its passes over memory."""
+    unit: Tensor = _UnitRows.apply(x)
+    return unit
+
+
+class _UnitRows(torch.autograd.Function):
+    """y = x / |x|; backward is (g − y (y·g)) / |x|. Rows shorter than 1e-12 are divided by that, as there."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        inverse = length.clamp_min(1e-12).reciprocal()
+        unit = x * inverse
+        ctx.save_for_backward(unit, inverse)
+        return unit
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        unit, inverse = ctx.saved_tensors
+        along = (unit * grad).sum(-1, keepdim=True)
+        # A row that was too short is not of length 1: it was scaled by a constant, and nothing is projected away.
+        along = torch.where(inverse < 1e12, along, 0.0)
+        return torch.addcmul(grad, unit, along, value=-1.0).mul_(inverse)
+
+
 def row_logsumexp(neg: Tensor, tau: Tensor) -> Tensor:
     """log Σ_j exp(neg_j / tau) where each row has negatives of its own. Shape: neg [B, M], tau [B] → [B]."""
     return torch.logsumexp(neg / tau.unsqueeze(1), dim=1)
@@ -40,9 +67,8 @@ def candidate_logsumexp(
     tau: Tensor,
     log_weight: Tensor | None = None,
     hits: tuple[Tensor, Tensor] | None = None,
-    common_tau: Tensor | float | None = None,
     max_scores: int = MAX_SCORES,
-) -> tuple[Tensor, Tensor | None]:
+) -> Tensor:
     """log Σ_j w_j exp(u·c_j / tau) where all rows share the candidates, as matrix products.
 
     Forward and backward hold at most `max_scores` scores at a time, so memory does not grow with the catalogue.
@@ -53,15 +79,13 @@ def candidate_logsumexp(
         tau: [B], one temperature per row; gradients flow to it.
         log_weight: [M], log w_j (repeated draws, log-probability correction); None for w = 1.
         hits: (rows [H], columns [H]), the scores to leave out.
-        common_tau: If given, the same sum is also taken at this one temperature, without gradient.
         max_scores: Bound on the scores held at once.
 
     Returns:
-        [B] at each row's tau, and [B] at the common temperature or None; `-inf` where all were left out.
+        [B]; `-inf` where all were left out.
     """
-    common = None if common_tau is None else torch.as_tensor(common_tau, device=users.device).detach()
-    lse, common_lse = _CandidateLogSumExp.apply(users, candidates, tau, log_weight, hits, common, max_scores)
-    return lse, None if common is None else common_lse
+    lse: Tensor = _CandidateLogSumExp.apply(users, candidates, tau, log_weight, hits, max_scores)
+    return lse
 
 
 class _CandidateLogSumExp(torch.autograd.Function):
@@ -79,9 +103,8 @@ class _CandidateLogSumExp(torch.autograd.Function):
         tau: Tensor,
         log_weight: Tensor | None,
         hits: tuple[Tensor, Tensor] | None,
-        common: Tensor | None,
         max_scores: int,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> Tensor:
         ctx.dtypes = users.dtype, candidates.dtype, tau.dtype
         wide = torch.promote_types(torch.promote_types(users.dtype, tau.dtype), torch.float32)
         with torch.autocast(users.device.type, enabled=False):
@@ -89,25 +112,19 @@ class _CandidateLogSumExp(torch.autograd.Function):
             ctx.chunks = _chunks(len(users), len(candidates), max_scores, hits)
             ctx.log_weight = None if log_weight is None else log_weight.to(wide)
             running = _RunningLogSumExp(len(users), users)
-            running_common = _RunningLogSumExp(len(users), users)
             kept = None
+            scaled = users / tau.unsqueeze(1)  # dividing 2048 × 64 numbers is cheaper than 2048 × 1024 scores
             for chunk in ctx.chunks:
-                scores = _chunk_scores(users, candidates, chunk)
-                top = scores.amax(1)
-                weight = None if ctx.log_weight is None else ctx.log_weight[chunk[0]]
-                if common is not None:
-                    running_common.add(scores / common, top / common, weight)
-                kept = running.add(scores.div_(tau.unsqueeze(1)), top / tau, weight)
+                logits = _chunk_logits(scaled, candidates, chunk)
+                kept = running.add(logits, None if ctx.log_weight is None else ctx.log_weight[chunk[0]])
             lse = running.value()
         single = len(ctx.chunks) == 1
         ctx.save_for_backward(users, candidates, tau, *((kept, running.total) if single else (lse,)))
-        common_lse = running_common.value()
-        ctx.mark_non_differentiable(common_lse)
-        return lse, common_lse
+        return lse
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         users, candidates, tau, *rest = ctx.saved_tensors
         scale = grad / tau
         mean = torch.zeros_like(users)  # Σ_j p_j c_j
@@ -120,8 +137,9 @@ class _CandidateLogSumExp(torch.autograd.Function):
         else:
             (lse,) = rest
             offset = torch.where(torch.isneginf(lse), 0.0, lse).unsqueeze(1)
+            scaled = users / tau.unsqueeze(1)
             for chunk in ctx.chunks:
-                logits = _chunk_scores(users, candidates, chunk).div_(tau.unsqueeze(1)).sub_(offset)
+                logits = _chunk_logits(scaled, candidates, chunk).sub_(offset)
                 if ctx.log_weight is not None:
                     logits += ctx.log_weight[chunk[0]]
                 p = logits.exp_()
@@ -130,7 +148,7 @@ class _CandidateLogSumExp(torch.autograd.Function):
         grad_users = mean * scale.unsqueeze(1)
         grad_tau = -(grad_users * users).sum(1) / tau
         grads = (grad_users, grad_candidates, grad_tau)
-        return (*(g.to(dtype) for g, dtype in zip(grads, ctx.dtypes, strict=True)), None, None, None, None)
+        return (*(g.to(dtype) for g, dtype in zip(grads, ctx.dtypes, strict=True)), None, None, None)
 
 
 Chunk = tuple[slice, Tensor | None, Tensor | None]
@@ -152,13 +170,13 @@ def _chunks(rows: int, columns: int, max_scores: int, hits: tuple[Tensor, Tensor
     return chunks
 
 
-def _chunk_scores(users: Tensor, candidates: Tensor, chunk: Chunk) -> Tensor:
-    """The scores of one chunk, `-inf` at its hits. Shape: [B, width]."""
+def _chunk_logits(scaled_users: Tensor, candidates: Tensor, chunk: Chunk) -> Tensor:
+    """u·c / tau for one chunk, `-inf` at its hits. Shape: scaled_users [B, d] (u / tau) → [B, width]."""
     columns, hit_rows, hit_columns = chunk
-    scores = users @ candidates[columns].T
+    logits = scaled_users @ candidates[columns].T
     if hit_rows is not None:
-        scores[hit_rows, hit_columns] = -torch.inf
-    return scores
+        logits[hit_rows, hit_columns] = -torch.inf
+    return logits
 
 
 class _RunningLogSumExp:
@@ -168,8 +186,9 @@ class _RunningLogSumExp:
         self.shift = like.new_full((rows,), -torch.inf)
         self.total = like.new_zeros(rows)
 
-    def add(self, logits: Tensor, top: Tensor, log_weight: Tensor | None) -> Tensor:
+    def add(self, logits: Tensor, log_weight: Tensor | None) -> Tensor:
         """Take in one chunk; `logits` [B, width] is overwritten with its exponentials and returned."""
+        top = logits.amax(1)
         if log_weight is not None:
             logits += log_weight
             top = top + log_weight.max()  # an upper bound is as good as the maximum

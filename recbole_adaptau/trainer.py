@@ -10,12 +10,14 @@ import numpy as np
 import torch
 from recbole.trainer import Trainer
 from recbole.utils import set_color
+from torch import Tensor
 
 from . import checkpoint
 from .batches import Batches
 from .config import notes
 from .errors import CheckpointError
 from .evaluation import EvalBatches, TopkCollector
+from .optimiser import RowAdam
 from .runs import RunFolder
 
 
@@ -201,6 +203,7 @@ class AdapTauTrainer(RunRecorder):
         super().__init__(config, model)
         self.eval_collector = TopkCollector(config)
         self._eval_batches: WeakKeyDictionary[Any, EvalBatches] = WeakKeyDictionary()
+        self._scores = torch.empty(0)
 
     def evaluate(self, eval_data: Any, load_best_model: bool = True, *args: Any, **kwargs: Any) -> Any:
         if EvalBatches.fits(eval_data):
@@ -209,9 +212,24 @@ class AdapTauTrainer(RunRecorder):
             eval_data = self._eval_batches[eval_data]
         return super().evaluate(eval_data, load_best_model, *args, **kwargs)
 
+    def _full_sort_batch_eval(self, batched_data: Any) -> tuple[Any, Tensor, Tensor, Tensor]:
+        """RecBole's, with the scores of every batch in the same memory: fresh pages cost as much as the product."""
+        interaction, history, positive_u, positive_i = batched_data
+        if self._scores.numel() < len(interaction) * self.model.n_items:
+            self._scores = torch.empty(len(interaction) * self.model.n_items, device=self.device)
+        out = self._scores[: len(interaction) * self.model.n_items].view(-1, self.model.n_items)
+        scores = self.model.score_items(interaction[self.model.USER_ID].to(self.device), out)
+        scores[:, 0] = -torch.inf
+        if history is not None:
+            scores[history] = -torch.inf
+        return interaction, scores, positive_u, positive_i
+
     def _build_optimizer(self, **kwargs: Any) -> torch.optim.Optimizer:
-        if kwargs or self.learner.lower() != "adam":
+        learner = self.learner.lower()
+        if kwargs or learner not in ("adam", "sparse_adam"):
             return super()._build_optimizer(**kwargs)
+        if learner == "sparse_adam":
+            return RowAdam(self.model.parameters(), lr=self.learning_rate)
         # One pass over the tables instead of a dozen; the same numbers to rounding.
         return torch.optim.Adam(
             self.model.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True

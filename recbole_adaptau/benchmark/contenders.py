@@ -34,7 +34,6 @@ class PerRowMF(AdapTauMF):
         neg = (u.unsqueeze(1) * F.normalize(self.item_embedding(negatives), dim=-1)).sum(2)
         tau = self.strategy.tau(users, u).unsqueeze(1)
         scores = torch.cat([pos, neg], dim=1)
-        self.strategy.observe(users, -torch.log_softmax(scores.detach(), dim=1)[:, 0])
         return -torch.log_softmax(scores / tau, dim=1)[:, 0].mean()
 
 

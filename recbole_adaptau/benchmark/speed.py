@@ -9,7 +9,16 @@ from recbole.trainer import Trainer
 from tqdm import tqdm
 
 from .contenders import BATCH, DIMENSION, NEGATIVES, Contender, contenders
-from .timing import First, epoch_seconds, fitting_batches, in_own_process, median_and_range, peak_memory, seconds_of
+from .timing import (
+    EPOCH,
+    First,
+    epoch_seconds,
+    fitting_batches,
+    in_own_process,
+    median_and_range,
+    peak_memory,
+    seconds_of,
+)
 
 OURS = ("AdapTauMF", "AdapTauLightGCN")
 # (figure, who, over whom): each is a ratio of two epochs timed in the same round.
@@ -84,7 +93,7 @@ def where_time_goes(contender: Contender, batches: int = 40) -> dict[str, float]
         return result
 
     model.train()
-    tau = seconds_of(lambda: model.begin_epoch(0))
+    tau = seconds_of(lambda: model.begin_epoch(EPOCH))
     model.encode = timed_encode
     try:
         iterator, done = iter(loader), min(batches, total)

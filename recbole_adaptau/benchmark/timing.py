@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+EPOCH = 1  # the first epoch has no users' losses to look at yet; all others have
+
 
 class First:
     """The first batches of a loader; everything else is the loader's."""
@@ -41,16 +43,16 @@ def epoch_seconds(trainer: Any, loader: Any, batches: int) -> float:
 
     RecBole's own `_train_epoch` is what runs, so everything a user waits for is in it.
     """
-    once = seconds_of(lambda: trainer._train_epoch(First(loader, 1), 0))
-    more = seconds_of(lambda: trainer._train_epoch(First(loader, 1 + batches), 0))
+    once = seconds_of(lambda: trainer._train_epoch(First(loader, 1), EPOCH))
+    more = seconds_of(lambda: trainer._train_epoch(First(loader, 1 + batches), EPOCH))
     return once + max(more - once, 0.0) / batches * (len(loader) - 1)
 
 
 def fitting_batches(trainer: Any, loader: Any, budget: float, least: int = 4) -> int:
     """How many batches take about `budget` seconds, at least four of them; the trial run warms up as well."""
-    trainer._train_epoch(First(loader, 1), 0)
-    once = seconds_of(lambda: trainer._train_epoch(First(loader, 1), 0))
-    few = seconds_of(lambda: trainer._train_epoch(First(loader, 3), 0))
+    trainer._train_epoch(First(loader, 1), EPOCH)
+    once = seconds_of(lambda: trainer._train_epoch(First(loader, 1), EPOCH))
+    few = seconds_of(lambda: trainer._train_epoch(First(loader, 3), EPOCH))
     each = max((few - once) / 2, 1e-4)
     return int(np.clip(budget / each, min(least, len(loader) - 1), len(loader) - 1))
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..errors import DataError
 from ..interactions import Interactions
-from ..loss import candidate_logsumexp, row_logsumexp, softmax_loss
+from ..loss import candidate_logsumexp, row_logsumexp, softmax_loss, unit_rows
 from ..negatives import SharedNegatives, rows_of_negatives
 from ..options import Options
 from ..temperature import STRATEGIES, EpochView
@@ -56,8 +56,10 @@ class AdapTauRecommender(GeneralRecommender, ABC):
                 options.mask_hits,
                 options.logq_correction,
             )
-        self.user_embedding = nn.Embedding(self.n_users, options.embedding_size)
-        self.item_embedding = nn.Embedding(self.n_items, options.embedding_size)
+        # With row-wise updates, gradients of tables that are used as they are hold only a batch's own rows.
+        self._by_rows = config["learner"].lower() == "sparse_adam"
+        self.user_embedding = nn.Embedding(self.n_users, options.embedding_size, sparse=self._by_rows)
+        self.item_embedding = nn.Embedding(self.n_items, options.embedding_size, sparse=self._by_rows)
         self.apply(xavier_uniform_initialization)
         self.strategy.reset_parameters()
         with torch.no_grad():
@@ -111,26 +113,17 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             drawn = self.shared_negatives.draw(users, positives)
             negatives = drawn.items
         all_users, all_items = self.encode()
-        u = all_users.index_select(0, users)
-        u = self._score_users(F.dropout(u, self.options.embedding_dropout, self.training))
+        u = self._score_users(F.dropout(self._take(all_users, users), self.options.embedding_dropout, self.training))
         # One gather for positives and negatives, so that backward fills one gradient of the whole table, not two.
         together = torch.cat([positives, negatives.reshape(-1)])
-        items = self._score_items(all_items.index_select(0, together))
+        items = self._score_items(self._take(all_items, together))
         p, n = items.split([len(positives), negatives.numel()])
         pos = (u * p).sum(1)
         tau = self.strategy.tau(users, u)
-        common = self._common_tau() if self.strategy.observes else None
         if drawn is None:
-            neg = torch.einsum("bd,bmd->bm", u, n.view(*negatives.shape, -1))
-            neg_lse = row_logsumexp(neg, tau)
-            common_lse = None if common is None else row_logsumexp(neg.detach(), common.expand_as(tau))
+            neg_lse = row_logsumexp(torch.einsum("bd,bmd->bm", u, n.view(*negatives.shape, -1)), tau)
         else:
-            neg_lse, common_lse = candidate_logsumexp(u, n, tau, drawn.log_weight, drawn.hits, common)
-        with torch.no_grad():
-            if common is not None and common_lse is not None:
-                inside = self.options.positive_in_denominator
-                losses = softmax_loss(pos.detach(), common_lse, common.expand_as(pos), inside)
-                self.strategy.observe(users, losses)
+            neg_lse = candidate_logsumexp(u, n, tau, drawn.log_weight, drawn.hits)
         positive_tau = tau if self.options.positive_tau == "tau_u" else self.strategy.tau_0.expand_as(tau)
         loss = softmax_loss(pos, neg_lse, positive_tau, self.options.positive_in_denominator).mean()
         return loss + self._regularisation(users, positives, negatives)
@@ -142,8 +135,13 @@ class AdapTauRecommender(GeneralRecommender, ABC):
 
     def full_sort_predict(self, interaction: Any) -> Tensor:
         """Shape: [B · n_items] scores of all items for the given users."""
-        users, items = self._test_embeddings()
-        return (users[interaction[self.USER_ID]] @ items.T).view(-1)
+        return self.score_items(interaction[self.USER_ID]).view(-1)
+
+    @torch.no_grad()
+    def score_items(self, users: Tensor, out: Tensor | None = None) -> Tensor:
+        """The scores of all items for some users, written to `out` if given. Shape: users [B] → [B, n_items]."""
+        all_users, items = self._test_embeddings()
+        return torch.mm(all_users[users], items.T, out=out)
 
     def _rows(self, interaction: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Users [B], positives [B] and, in mode per_row, negatives [B, M] of a batch."""
@@ -155,16 +153,17 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         rows = len(negatives) // self._sample_num
         return users[:rows], positives[:rows], rows_of_negatives(negatives, rows)
 
+    def _take(self, table: Tensor, rows: Tensor) -> Tensor:
+        """Some rows of a table. Shape: table [n, d], rows [K] → [K, d]."""
+        if self._by_rows and table.is_leaf:
+            return F.embedding(rows, table, sparse=True)
+        return table.index_select(0, rows)
+
     def _score_users(self, embeddings: Tensor) -> Tensor:
-        return F.normalize(embeddings, dim=-1) if self.options.normalize_users else embeddings
+        return unit_rows(embeddings) if self.options.normalize_users else embeddings
 
     def _score_items(self, embeddings: Tensor) -> Tensor:
-        return F.normalize(embeddings, dim=-1) if self.options.normalize_items else embeddings
-
-    def _common_tau(self) -> Tensor:
-        """The one temperature at which every user's L(u) is measured, so that users can be compared."""
-        value = self.options.user_loss_tau
-        return self.strategy.tau_0 if value == "tau_0" else torch.as_tensor(value, device=self.strategy.tau_0.device)
+        return unit_rows(embeddings) if self.options.normalize_items else embeddings
 
     def _regularisation(self, users: Tensor, positives: Tensor, negatives: Tensor) -> Tensor | float:
         """reg_weight · (sum of squares of the batch's own embeddings) / 2B, as the authors have it."""
@@ -201,7 +200,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         if self._scored is None or self._scored[0] != version:
             users, items = self._evaluated()
             if self.options.test_score == "cosine":
-                users, items = F.normalize(users, dim=-1), F.normalize(items, dim=-1)
+                users, items = unit_rows(users), unit_rows(items)
             elif self.options.test_score == "auto":
                 users, items = self._score_users(users), self._score_items(items)
             self._scored = version, (users, items)

@@ -29,15 +29,15 @@ def all_pair_moments(users: Tensor, items: Tensor) -> tuple[float, float]:
     return mu, max(second - mu * mu, 0.0)
 
 
-def positive_mean(users: Tensor, items: Tensor, indptr: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
-    """Each user's sum of u·i over its own items and their number, as one sparse product: no pair is gathered.
+def positive_sums(users: Tensor, items: Tensor, indptr: Tensor, columns: Tensor) -> Tensor:
+    """Each user's sum of u·i over its own items, as one sparse product: no pair is gathered.
 
-    Shape: users [n, d], items [m, d]; user u's items are columns[indptr[u]:indptr[u + 1]] → [n], [n].
+    Shape: users [n, d], items [m, d]; user u's items are columns[indptr[u]:indptr[u + 1]] → [n].
     """
     ones = torch.ones(len(columns), dtype=items.dtype, device=items.device)
     size = (len(users), len(items))
     matrix = torch.sparse_csr_tensor(indptr.int(), columns.int(), ones, size, check_invariants=False)
-    return (users * (matrix @ items)).sum(1).double(), indptr.diff()
+    return (users * (matrix @ items)).sum(1).double()
 
 
 def positive_moments(

@@ -41,14 +41,6 @@ class TemperatureStrategy(nn.Module):
         """Shape: user ids [B], their scored embeddings [B, d] → temperatures [B]."""
         return self.tau_0.expand(len(users))
 
-    def observe(self, users: Tensor, losses: Tensor) -> None:
-        """Take in each row's loss at the common temperature. Shape: users [B], losses [B]."""
-
-    @property
-    def observes(self) -> bool:
-        """Whether `observe` does anything, so that nobody computes the losses in vain."""
-        return False
-
     def describe(self) -> str:
         """What sets the temperature, in a word or two for the log; the figures are the epoch event's."""
         return f"{self.options.tau_strategy}: tau_0 = {self.tau_0.item():.4f}"
@@ -160,47 +152,33 @@ class AdaptiveTau(TemperatureStrategy):
 
 
 class AdaptiveUserTau(AdaptiveTau):
-    """`adaptive_user` (Adap-tau): tau_0 as above and each user's own from last epoch's losses, by Lambert W.
+    """`adaptive_user` (Adap-tau): tau_0 as above and each user's own from the users' losses, by Lambert W.
 
-    A user seen in no batch of the last epoch has tau_0, and so has everybody in the first.
+    In the first epoch everybody has tau_0: untrained embeddings say nothing about users. Users without a training
+    positive always have it.
     """
 
     tau_u: Tensor
-    loss_sum: Tensor
-    loss_count: Tensor
 
     def __init__(self, options: Options, n_users: int):
         super().__init__(options, n_users)
         self.register_buffer("tau_u", torch.full((n_users,), options.tau))
-        self.register_buffer("loss_sum", torch.zeros(n_users, dtype=torch.float64))
-        self.register_buffer("loss_count", torch.zeros(n_users, dtype=torch.float64))
-
-    @property
-    def observes(self) -> bool:
-        return True
 
     def begin_epoch(self, view: EpochView) -> None:
         super().begin_epoch(view)
         o = self.options
         tau_0 = self.tau_0.item()
         self.tau_u.fill_(tau_0)
-        seen = self.loss_count > 0
-        seen[0] = False  # the padding
-        if seen.any():
-            losses = self.loss_sum[seen] / self.loss_count[seen]
-            quantile = o.user_threshold_quantile
-            threshold = losses.mean() if quantile is None else losses.quantile(quantile)
-            taus = user_taus(tau_0, losses.cpu().numpy(), threshold.item(), o.user_beta, o.tau_min, o.tau_max)
-            self.tau_u[seen] = torch.from_numpy(taus).to(self.tau_u)
-        self.loss_sum.zero_()
-        self.loss_count.zero_()
+        if view.epoch == 0:
+            return
+        losses = view.user_losses(tau_0 if o.user_loss_tau == "tau_0" else float(o.user_loss_tau))
+        quantile = o.user_threshold_quantile
+        threshold = losses.mean() if quantile is None else losses.quantile(quantile)
+        taus = user_taus(tau_0, losses.cpu().numpy(), threshold.item(), o.user_beta, o.tau_min, o.tau_max)
+        self.tau_u[view.interactions.active_users] = torch.from_numpy(taus).to(self.tau_u)
 
     def tau(self, users: Tensor, embeddings: Tensor) -> Tensor:
         return self.tau_u[users]
-
-    def observe(self, users: Tensor, losses: Tensor) -> None:
-        self.loss_sum.index_add_(0, users, losses.to(self.loss_sum))
-        self.loss_count.index_add_(0, users, torch.ones_like(losses).to(self.loss_count))
 
 
 STRATEGIES: dict[str, type[TemperatureStrategy]] = {

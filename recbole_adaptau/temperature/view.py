@@ -1,5 +1,6 @@
 """What a temperature strategy may look at when an epoch begins, computed only when asked for."""
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 
@@ -7,11 +8,16 @@ import torch
 from torch import Tensor
 
 from ..interactions import Interactions
-from .closed_form import all_pair_moments, expected_gradient, log_odds, positive_mean, positive_moments
+from .closed_form import all_pair_moments, expected_gradient, log_odds, positive_moments, positive_sums
 
 # Users whose softmax over all items is computed for the logged gradient magnitude: spread evenly over the
 # active users, so that the figure needs no random number and costs the same on every dataset.
-GRADIENT_USERS = 128
+GRADIENT_USERS = 64
+# Items drawn anew each epoch to stand for the catalogue in the users' losses. All users meet the same ones, so that
+# the draw moves everybody's loss alike.
+LOSS_ITEMS = 256
+# Users whose losses are computed at once.
+LOSS_USERS = 2048
 
 
 class EpochView:
@@ -52,13 +58,33 @@ class EpochView:
         return log_odds(data.n_active_users, data.n_real_items, len(data))
 
     @cached_property
+    def positive_sums(self) -> Tensor:
+        """[n_users] each user's sum of scores over its training positives."""
+        users, items = self.embeddings
+        return positive_sums(users, items, self.interactions.indptr, self.interactions.items)
+
+    @cached_property
     def gap(self) -> float:
         """mu+ − mu, the difference of the mean scores over the training positives and over all pairs."""
         users, items = self.embeddings
-        sums, counts = positive_mean(users, items, self.interactions.indptr, self.interactions.items)
         counted = self._counted_users
         mu = users[counted].double().mean(0) @ items[1:].double().mean(0)
-        return (sums[counted].sum() / counts[counted].sum() - mu).item()
+        return (self.positive_sums[counted].sum() / self.interactions.user_counts[counted].sum() - mu).item()
+
+    @torch.no_grad()
+    def user_losses(self, tau: float) -> Tensor:
+        """L(u): the mean softmax loss over a user's positives against the catalogue, at one temperature for all.
+
+        log Σ_j exp(f(u, j) / tau) over all m items, estimated from `LOSS_ITEMS` of them, minus the mean of
+        f(u, i) / tau over the user's positives. Shape: [active users], float64.
+        """
+        users, items = self.embeddings
+        active, number = self.interactions.active_users, len(items) - 1
+        drawn = torch.randperm(number, device=items.device)[:LOSS_ITEMS] + 1
+        candidates = (items[drawn] / tau).T
+        sums = [torch.logsumexp(users[part] @ candidates, dim=1) for part in active.split(LOSS_USERS)]
+        positive = self.positive_sums[active] / self.interactions.user_counts[active]
+        return torch.cat(sums).double() + math.log(number / len(drawn)) - positive / tau
 
     @cached_property
     def variance_gap(self) -> float:

@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from recbole.data.interaction import Interaction
 from recbole.evaluator import Collector, Evaluator
 
-from recbole_adaptau.evaluation import EvalBatches, TopkCollector
+from recbole_adaptau.evaluation import EvalBatches, TopkCollector, top_items
 from tests.helpers import build, trainer_of
 
 POPULARITY = ["ItemCoverage", "GiniIndex", "AveragePopularity", "TailPercentage", "ShannonEntropy"]
@@ -55,6 +57,18 @@ def test_every_metric_equals_recboles(board, metrics):
     assert results[0] == results[1] and len(results[0]) >= 2
 
 
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 10_000), st.integers(1, 12), st.integers(20, 700), st.sampled_from([3, 50, 1 << 30]), st.booleans()
+)
+def test_top_items_are_topks_whatever_the_width_and_the_ties(seed, k, width, different, masked):
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randint(0, different, (9, width), generator=generator).double()
+    if masked:
+        scores[torch.rand(9, width, generator=generator) < 0.97] = -torch.inf
+    assert torch.equal(top_items(scores, k), torch.topk(scores, k).indices)
+
+
 def test_users_without_positives_in_the_batch_count_zero(board):
     collector = TopkCollector(build("AdapTauMF", {**board, "topk": [1], "valid_metric": "NDCG@1"}).config)
     collector.eval_batch_collect(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), None, torch.tensor([1]), torch.tensor([0]))
@@ -74,3 +88,14 @@ def test_the_trainer_uses_it_and_encodes_once_per_evaluation(board):
     users = Interaction({"user_id": torch.tensor([1])})
     built.model.full_sort_predict(users)
     assert len(calls) == 2
+
+
+def test_scores_share_memory_between_batches_but_not_with_predictions(board):
+    built = build("AdapTauMF", {**board, "eval_batch_size": 300})
+    trainer = trainer_of(built)
+    batches = list(EvalBatches(built.test))
+    users = batches[0][0]
+    kept = built.model.full_sort_predict(users)
+    before = kept.clone()
+    places = {trainer._full_sort_batch_eval(batch)[1].data_ptr() for batch in batches}
+    assert len(places) == 1 and torch.equal(kept, before)

@@ -4,10 +4,11 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recbole_adaptau.loss import candidate_logsumexp, row_logsumexp, softmax_loss
+from recbole_adaptau.loss import candidate_logsumexp, row_logsumexp, softmax_loss, unit_rows
 
 
 def naive_lse(users, candidates, tau, log_weight, left_out):
@@ -40,12 +41,9 @@ def test_candidate_logsumexp_and_gradients_equal_the_naive_loop(seed, max_scores
         log_weight = torch.zeros_like(log_weight)
     left_out = left_out if masked else set()
     hits = tuple(torch.tensor(sorted(left_out)).T) if left_out else None
-    got, common = candidate_logsumexp(
-        users, candidates, tau, log_weight if weighted else None, hits, common_tau=0.7, max_scores=max_scores
-    )
+    got = candidate_logsumexp(users, candidates, tau, log_weight if weighted else None, hits, max_scores)
     want = naive_lse(users, candidates, tau, log_weight, left_out)
     assert torch.allclose(got, want)
-    assert torch.allclose(common, naive_lse(users, candidates, torch.full_like(tau, 0.7), log_weight, left_out))
     weights = torch.arange(1.0, len(users) + 1).double()
     ours = torch.autograd.grad((got * weights).sum(), (users, candidates, tau))
     naive = torch.autograd.grad((want * weights).sum(), (users, candidates, tau))
@@ -57,7 +55,7 @@ def test_candidate_logsumexp_and_gradients_equal_the_naive_loop(seed, max_scores
 def test_a_row_without_negatives_is_minus_infinity_and_has_no_gradient(max_scores):
     users, candidates, tau, _, _ = inputs(0, rows=2, columns=3)
     hits = (torch.zeros(3, dtype=torch.long), torch.arange(3))
-    got, _ = candidate_logsumexp(users, candidates, tau, hits=hits, max_scores=max_scores)
+    got = candidate_logsumexp(users, candidates, tau, hits=hits, max_scores=max_scores)
     assert torch.isneginf(got[0]) and torch.isfinite(got[1])
     pos = (users * users).sum(1).detach()
     for inside in (True, False):
@@ -99,24 +97,24 @@ def test_loss_and_gradients_are_finite_from_tau_001_up(tau, scale, dtype, inside
     users[0] = users[1]
     users.requires_grad_()
     items = (torch.randn(10, 8) * scale).to(dtype).requires_grad_()
-    u, i = torch.nn.functional.normalize(users, dim=1), torch.nn.functional.normalize(items, dim=1)
+    u, i = unit_rows(users), unit_rows(items)
     temperature = torch.full((6,), tau, requires_grad=True)
-    lse, common = candidate_logsumexp(u, i, temperature, common_tau=1.0)
+    lse = candidate_logsumexp(u, i, temperature)
     loss = softmax_loss((u * i[:6]).sum(1), lse, temperature, inside).mean()
     loss.backward()
-    assert torch.isfinite(loss) and torch.isfinite(common).all()
+    assert torch.isfinite(loss)
     for tensor in (users, items, temperature):
         assert torch.isfinite(tensor.grad).all()
 
 
 def test_autocast_keeps_the_sum_in_float32():
     torch.manual_seed(0)
-    u = torch.nn.functional.normalize(torch.randn(8, 16), dim=1)
-    i = torch.nn.functional.normalize(torch.randn(64, 16), dim=1)
+    u = F.normalize(torch.randn(8, 16), dim=1)
+    i = F.normalize(torch.randn(64, 16), dim=1)
     tau = torch.full((8,), 0.02)
-    exact, _ = candidate_logsumexp(u, i, tau)
+    exact = candidate_logsumexp(u, i, tau)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside, _ = candidate_logsumexp(u, i, tau)
+        inside = candidate_logsumexp(u, i, tau)
     assert inside.dtype == torch.float32 and torch.allclose(exact, inside)
 
 
@@ -127,7 +125,7 @@ def test_memory_is_bounded_by_the_chunk():
     i = torch.randn(200_000, 4, dtype=torch.float64, requires_grad=True)
     tau = torch.full((64,), 0.5, dtype=torch.float64)
     widths = []
-    whole, _ = candidate_logsumexp(u, i, tau)
+    whole = candidate_logsumexp(u, i, tau)
     grads = torch.autograd.grad(whole.sum(), (u, i))
     original = torch.Tensor.amax
 
@@ -137,9 +135,22 @@ def test_memory_is_bounded_by_the_chunk():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.Tensor, "amax", spy)
-        parts, _ = candidate_logsumexp(u, i, tau, max_scores=1_000_000)
+        parts = candidate_logsumexp(u, i, tau, max_scores=1_000_000)
     assert len(widths) == 13 and max(widths) <= 1_000_000
     chunked = torch.autograd.grad(parts.sum(), (u, i))
     assert torch.allclose(whole, parts)
     for a, b in zip(grads, chunked, strict=True):
         assert torch.allclose(a, b)
+
+
+def test_unit_rows_and_its_gradient_are_those_of_normalize():
+    torch.manual_seed(0)
+    x = torch.randn(7, 5, dtype=torch.float64)
+    x[1] = 0.0
+    x[2] *= 1e-20
+    x.requires_grad_()
+    weights = torch.randn(7, 5, dtype=torch.float64)
+    assert torch.allclose(unit_rows(x), F.normalize(x, dim=1))
+    (ours,) = torch.autograd.grad((unit_rows(x) * weights).sum(), x)
+    (theirs,) = torch.autograd.grad((F.normalize(x, dim=1) * weights).sum(), x)
+    assert torch.allclose(ours, theirs)

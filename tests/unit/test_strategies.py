@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from recbole_adaptau.interactions import Interactions
 from recbole_adaptau.options import Options
-from recbole_adaptau.temperature import STRATEGIES, EpochView
+from recbole_adaptau.temperature import STRATEGIES, EpochView, view
 
 DEFAULTS = dict(
     tau_strategy="adaptive_user", tau=0.1, tau_min=0.02, tau_max=1.0, tau_form="simplified", tau_startup_gap=0.7,
@@ -127,31 +127,40 @@ def test_dense_data_gets_the_upper_bound_and_a_warning(caplog):
     assert "denser than one half" in caplog.text
 
 
+def brute_losses(users, items, pairs, tau):
+    """Each user's mean of -log softmax over the whole catalogue, pair by pair."""
+    losses = {}
+    for u, i in pairs:
+        logits = np.array([float(users[u] @ items[j]) / tau for j in range(1, N_ITEMS)])
+        losses.setdefault(u, []).append(np.log(np.exp(logits).sum()) - logits[i - 1])
+    return np.array([np.mean(losses[u]) for u in sorted(losses)])
+
+
 @pytest.mark.parametrize("threshold", ["mean", 0.9])
-def test_tau_u_from_the_mean_loss_of_each_user(threshold):
-    strategy = make("adaptive_user", user_threshold=threshold, user_beta=0.5)
-    view = view_of(*planted())
-    strategy.begin_epoch(view)
-    assert strategy.tau(torch.arange(1, 5), None).tolist() == pytest.approx([strategy.tau_0.item()] * 4)
-    strategy.observe(torch.tensor([1, 1, 2]), torch.tensor([1.0, 2.0, 5.0]))
-    strategy.observe(torch.tensor([3, 1]), torch.tensor([4.5, 3.0]))
-    strategy.begin_epoch(view)
-    losses = np.array([2.0, 5.0, 4.5])
-    m = losses.mean() if threshold == "mean" else np.quantile(losses, 0.9)
+@pytest.mark.parametrize("common", [1.0, "tau_0"])
+def test_tau_u_from_the_mean_loss_of_each_user(threshold, common):
+    strategy = make("adaptive_user", user_threshold=threshold, user_beta=0.5, user_loss_tau=common)
+    users, items, pairs = planted(cold_user=True)
+    strategy.begin_epoch(view_of(users, items, pairs, epoch=0))
     tau_0 = strategy.tau_0.item()
+    assert strategy.tau(torch.arange(1, 6), None).tolist() == pytest.approx([tau_0] * 5), "untrained: all alike"
+    strategy.begin_epoch(view_of(users, items, pairs, epoch=1))
+    losses = brute_losses(users, items, pairs, tau_0 if common == "tau_0" else common)
+    m = losses.mean() if threshold == "mean" else np.quantile(losses, 0.9)
     arguments = np.maximum(-1 / math.e, (losses - m) / (2 * 0.5))
     want = [tau_0 * math.exp(solve_w(x)) for x in arguments]
-    assert strategy.tau_u[1:4].numpy() == pytest.approx(np.clip(want, 0.02, 1), rel=1e-4)
-    assert strategy.tau_u[4:].tolist() == pytest.approx([tau_0] * 2), "unseen users have tau_0"
-    assert strategy.loss_sum.sum() == 0 and strategy.loss_count.sum() == 0, "each epoch counts anew"
+    assert strategy.tau_u[1:5].numpy() == pytest.approx(np.clip(want, 0.02, 1), rel=1e-4)
+    assert len(set(strategy.tau_u[1:5].tolist())) == 4
+    assert strategy.tau_u[[0, 5]].tolist() == pytest.approx([tau_0] * 2), "padding and a user without positives"
 
 
-def test_padding_user_never_enters_the_threshold():
-    strategy = make("adaptive_user")
-    strategy.observe(torch.tensor([0, 1, 2]), torch.tensor([1e6, 2.0, 4.0]))
-    strategy.begin_epoch(view_of(*planted()))
-    assert strategy.tau_u[0].item() == pytest.approx(strategy.tau_0.item())
-    assert strategy.tau_u[1] < strategy.tau_0 < strategy.tau_u[2]
+def test_losses_from_a_part_of_the_catalogue_estimate_those_of_all(monkeypatch):
+    torch.manual_seed(0)
+    users, items, pairs = planted()
+    monkeypatch.setattr(view, "LOSS_ITEMS", 13)
+    draws = torch.stack([view_of(users, items, pairs).user_losses(1.0) for _ in range(300)])
+    assert draws.std(0).min() > 0, "a new draw each time"
+    assert draws.mean(0).numpy() == pytest.approx(brute_losses(users, items, pairs, 1.0), abs=0.03)
 
 
 def test_none_and_fixed_never_change():
@@ -197,10 +206,8 @@ def test_learned_user_tau_starts_equal_and_becomes_personal():
 @pytest.mark.parametrize("name", list(STRATEGIES))
 def test_state_survives_a_checkpoint_and_the_log_line_says_it(name):
     one, two = make(name), make(name)
-    one.begin_epoch(view_of(*planted()))
-    one.observe(torch.tensor([1, 2]), torch.tensor([1.0, 3.0]))
-    one.begin_epoch(view_of(*planted()))
-    one.observe(torch.tensor([2, 3]), torch.tensor([2.0, 3.0]))
+    for epoch in range(2):
+        one.begin_epoch(view_of(*planted(), epoch=epoch))
     two.load_state_dict(one.state_dict())
     embeddings = torch.ones(3, 16)
     users = torch.tensor([1, 2, 3])
