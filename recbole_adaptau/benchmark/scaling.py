@@ -11,9 +11,18 @@ from recbole.utils import get_model, init_seed
 from tqdm import tqdm
 
 from ..checkpoint import shielded_argv
-from .timing import in_own_process, peak_memory, seconds_of
+from ..optimiser import RowAdam
+from .timing import EPOCH, in_own_process, peak_memory, seconds_of
 
-BASE = {"users": 50_000, "items": 50_000, "interactions": 1_000_000, "negatives": 1024, "d": 64, "mode": "shared"}
+BASE = {
+    "users": 50_000,
+    "items": 50_000,
+    "interactions": 1_000_000,
+    "negatives": 1024,
+    "d": 64,
+    "mode": "shared",
+    "learner": "adam",
+}
 AXES: dict[str, tuple[int, ...]] = {
     "users": (50_000, 100_000, 200_000, 400_000, 1_000_000),
     "items": (50_000, 100_000, 200_000, 400_000, 1_000_000),
@@ -25,9 +34,10 @@ BATCH = 2048
 
 
 def study(model: str) -> dict[str, Any]:
-    """Every axis from the base upwards, with the exponent of its last half, and `full` at a million items."""
+    """Every axis from the base upwards, with the exponent of its last half; `full` and row-wise Adam at most items."""
     points = [(axis, {**BASE, axis: size, "model": model}) for axis, sizes in AXES.items() for size in sizes]
-    points.append(("full", {**BASE, "items": 1_000_000, "mode": "full", "model": model}))
+    points.append(("full", {**BASE, "items": AXES["items"][-1], "mode": "full", "model": model}))
+    points.append(("rows", {**BASE, "items": AXES["items"][-1], "learner": "sparse_adam", "model": model}))
     measured: dict[str, list[dict[str, Any]]] = {}
     for axis, point in tqdm(points, desc=f"scaling {model}", disable=None):
         measured.setdefault(axis, []).append({**point, **in_own_process({"scale": point})})
@@ -50,6 +60,7 @@ def measure_point(point: dict[str, Any], batches: int = 12) -> dict[str, float]:
         "num_negatives": point["negatives"],
         "embedding_size": point["d"],
         "train_batch_size": BATCH,
+        "learner": point["learner"],
     }
     with shielded_argv():
         config = Config(point["model"], "synthetic", config_dict=settings)
@@ -63,7 +74,8 @@ def measure_point(point: dict[str, Any], batches: int = 12) -> dict[str, float]:
         num=lambda field: point["users" if field == "user_id" else "items"] + 1,
     )
     model = get_model(point["model"])(config, dataset).train()
-    optimiser = torch.optim.Adam(model.parameters(), fused=True)
+    by_rows = point["learner"] == "sparse_adam"
+    optimiser = RowAdam(model.parameters()) if by_rows else torch.optim.Adam(model.parameters(), fused=True)
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimiser.step()  # now the optimiser has its state
@@ -77,7 +89,7 @@ def measure_point(point: dict[str, Any], batches: int = 12) -> dict[str, float]:
         optimiser.step()
 
     with peak_memory() as peak:
-        tau = seconds_of(lambda: model.begin_epoch(0))
+        tau = seconds_of(lambda: model.begin_epoch(EPOCH))
         step()
         each = min(seconds_of(step) for _ in range(batches if point["mode"] != "full" else 2))
         memory = peak()

@@ -70,7 +70,7 @@ def test_the_straightforward_contender_computes_our_loss(board):
 
 def test_every_contender_is_set_up_alike():
     field = contenders("ml-100k", "dataset/")
-    assert [contender.config["embedding_size"] for contender in field] == [64] * 7
+    assert [contender.config["embedding_size"] for contender in field] == [64] * 8
     graph = [
         contender.config["n_layers"] for contender in field if "GCN" in contender.label or "SGL" in contender.label
     ]
@@ -89,10 +89,12 @@ def test_power_law_data_and_fitted_exponent():
     assert median_and_range([3.0, 1.0, 2.0]) == {"median": 2.0, "least": 1.0, "most": 3.0}
 
 
-@pytest.mark.parametrize("mode", ["shared", "full"])
-def test_a_point_of_the_scaling_study(mode):
-    point = {"users": 300, "items": 200, "interactions": 5000, "negatives": 64, "d": 8, "mode": mode}
-    got = scaling.measure_point({**point, "model": "AdapTauLightGCN"}, batches=2)
+@pytest.mark.parametrize(("model", "mode", "learner"), [
+    ("AdapTauLightGCN", "shared", "adam"), ("AdapTauLightGCN", "full", "adam"), ("AdapTauMF", "shared", "sparse_adam"),
+])  # fmt: skip
+def test_a_point_of_the_scaling_study(model, mode, learner):
+    size = {"users": 300, "items": 200, "interactions": 5000, "negatives": 64, "d": 8}
+    got = scaling.measure_point({**size, "model": model, "mode": mode, "learner": learner}, batches=2)
     assert got["epoch_seconds"] == pytest.approx(got["tau_seconds"] + 3 * got["batch_seconds"])
 
 
