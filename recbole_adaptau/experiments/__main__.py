@@ -1,0 +1,152 @@
+"""`python -m recbole_adaptau.experiments`: grid search over tau, repetition over seeds, learning curves."""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import recbole.utils
+
+import recbole_adaptau
+from recbole_adaptau.checkpoint import quoted, shielded_argv
+from recbole_adaptau.cli import parse_settings
+from recbole_adaptau.config import read_yaml
+from recbole_adaptau.errors import AdapTauError, OptionError
+from recbole_adaptau.model import AdapTauRecommender
+
+from . import curves, grid, repeat, report, runner
+from .arguments import PROGRAM, parser
+
+# Settings that the command makes itself, and what to use instead.
+TAKEN = {
+    "model": "--model",
+    "dataset": "--dataset",
+    "protocol": "--protocol",
+    "data_path": "--data-path",
+    "seed": "--seeds",
+    "run_folder": "--output",
+    "run_root": "--output",
+    "resume": "the same command again, which goes on by itself",
+}
+TAKEN_BY_GRID = {"tau": "--taus", "tau_strategy": "--strategies"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code (0 done, 2 bad input, 130 interrupted)."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    args, rest = parser().parse_known_args(words)
+    command = shlex.join([*PROGRAM.split(), *words])
+    try:
+        with shielded_argv():
+            if args.command == "curves":
+                _curves(args, rest)
+            else:
+                _experiment(args, rest, command)
+    except (AdapTauError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        if args.command != "curves":
+            print(f"every finished epoch is saved; go on with:\n  {command}", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _experiment(args: argparse.Namespace, rest: list[str], command: str) -> None:
+    given = _given(args, rest)
+    _refuse_twice("--seeds", args.seeds)
+    common = given | quoted({"protocol": args.protocol, "data_path": args.data_path})
+    if args.command == "grid":
+        _check_grid(args)
+        taus = args.taus or grid.TAUS
+        specs = grid.specs(args.model, args.dataset, taus, args.strategies, args.seeds, common)
+    else:
+        specs = repeat.specs(args.model, args.dataset, args.seeds, common)
+    output = args.output or Path("results") / args.command / f"{args.dataset}-{args.model}-{args.protocol}"
+    configs = runner.check(specs, output)
+    about = {
+        "experiment": args.command,
+        "command": command,
+        "version": recbole_adaptau.__version__,
+        "model": args.model,
+        "dataset": args.dataset,
+        "protocol": args.protocol,
+        "tau_strategies": list(dict.fromkeys(config["tau_strategy"] for config in configs)),
+        "valid_metric": configs[0]["valid_metric"],
+        "seeds": args.seeds,
+        "given": {key: configs[0][key] for key in given},
+        "runs_asked": len(specs),
+    }
+    report.refuse_others(output / f"{args.command}.json", about)
+    for note in runner.without_effect(configs, given):
+        print(f"note: {note}", file=sys.stderr)
+    files = grid.files if args.command == "grid" else repeat.files
+
+    def write(runs: list[dict[str, Any]]) -> None:
+        for name, content in files(about, runs).items():
+            report.write(output / name, content)
+
+    runner.carry_out(specs, output, write)
+    print((output / f"{args.command}.md").read_text(encoding="utf-8"))
+    print(f"written to {output}")
+
+
+def _check_grid(args: argparse.Namespace) -> None:
+    _need_matplotlib()
+    _refuse_twice("--strategies", args.strategies)
+    _refuse_twice("--taus", args.taus or [])
+    if args.taus and "fixed" not in args.strategies:
+        raise OptionError("--taus is for the strategy fixed, which is not among --strategies.")
+    if not issubclass(recbole.utils.get_model(args.model), AdapTauRecommender):
+        raise OptionError(f"grid varies tau, which {args.model} does not have: choose e.g. --model AdapTauMF.")
+
+
+def _curves(args: argparse.Namespace, rest: list[str]) -> None:
+    if rest:
+        raise OptionError(f"curves does not know {' '.join(rest)}; see {PROGRAM} curves --help.")
+    if args.reference_run and not args.reference:
+        raise OptionError("--reference-run needs the file it is in: add --reference FILE.csv.")
+    if args.output.suffix not in (".svg", ".png", ".pdf"):
+        raise OptionError(f"--output {args.output}: must end in .svg, .png or .pdf.")
+    _need_matplotlib()
+    from .figures import curves_figure
+
+    found = curves.read_runs(args.run_folder)
+    if args.reference:
+        found += curves.read_references(args.reference, args.reference_run)
+    report.write(args.output, curves_figure(found))
+    print(f"written to {args.output}")
+
+
+def _given(args: argparse.Namespace, rest: list[str]) -> dict[str, Any]:
+    """Further settings for every run: those of the YAML files, and over them --key=value."""
+    settings: dict[str, Any] = {}
+    for file in args.config_files.split():
+        if not Path(file).is_file():
+            raise OptionError(f"--config_files: there is no file {Path(file).absolute()}.")
+        settings |= quoted(read_yaml(Path(file)))
+    settings |= parse_settings(rest)
+    taken = TAKEN | (TAKEN_BY_GRID if args.command == "grid" else {})
+    for key in settings:
+        if key in taken:
+            raise OptionError(f"{key} is set for each run by this command: use {taken[key]}.")
+    return settings
+
+
+def _refuse_twice(option: str, values: Sequence[Any]) -> None:
+    for value in values:
+        if list(values).count(value) > 1:
+            raise OptionError(f"{option}: {value} is given twice.")
+
+
+def _need_matplotlib() -> None:
+    if find_spec("matplotlib") is None:
+        raise OptionError("pictures need matplotlib: pip install 'recbole_adaptau[plot]'.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""What the command line of the experiments understands."""
+
+import argparse
+from pathlib import Path
+
+from ..options import STRATEGY_NAMES
+from . import grid, repeat
+
+PROGRAM = "python -m recbole_adaptau.experiments"
+EXAMPLES = {
+    "grid": f"""examples:
+  {PROGRAM} grid --model AdapTauMF --dataset ml-100k
+  {PROGRAM} grid -m AdapTauMF -d gowalla --taus 0.05 0.1 0.2 --seeds 1 2 3 --epochs=30
+""",
+    "repeat": f"""examples:
+  {PROGRAM} repeat --model AdapTauLightGCN --dataset ml-100k --seeds 1 2 3
+  {PROGRAM} repeat -m AdapTauMF -d gowalla --seeds 1 2 3 --protocol paper --preset=authors
+""",
+    "curves": f"""examples:
+  {PROGRAM} curves runs/ml-100k/AdapTauMF/* --output curves.svg
+  {PROGRAM} curves RUN --reference curves.csv --reference-run gowalla/MF/adap_tau_0 --output curves.svg
+""",
+}
+STOPPABLE = (
+    "Any configuration key can be added as --key=value and goes to every run, as in the main command.\n"
+    "Ctrl-C at any time: the same command goes on where it stopped, and complete runs are not made again."
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    style = argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Experiments over several runs, which can be stopped and continued at any time.",
+        epilog="examples:\n" + "".join(text.split("\n", 1)[1] for text in EXAMPLES.values()),
+        formatter_class=style,
+    )
+    commands = made.add_subparsers(dest="command", required=True)
+
+    def add(name: str, brief: str, description: str) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name,
+            help=brief,
+            description=description,
+            epilog=EXAMPLES[name],
+            formatter_class=style,
+            allow_abbrev=False,  # or --tau would be taken for --taus
+        )
+
+    search = add(
+        "grid",
+        "grid search over tau beside the strategies that need none",
+        "Train once at each tau and once with each adaptive strategy, for each seed; write grid.json, grid.md and\n"
+        f"grid.svg. The best tau is chosen by validation.\n{STOPPABLE}",
+    )
+    again = add(
+        "repeat",
+        "the same settings with several seeds",
+        "Train the same settings with several seeds; write repeat.json and repeat.md with mean and deviation, and\n"
+        f"with --protocol paper the paper's figures where it has them.\n{STOPPABLE}",
+    )
+    for command, seeds in ((search, (2020,)), (again, repeat.SEEDS)):
+        shown = " ".join(map(str, seeds))
+        command.add_argument("--model", "-m", required=True, help="model name")
+        command.add_argument("--dataset", "-d", required=True, help="dataset name")
+        command.add_argument("--seeds", type=int, nargs="+", default=list(seeds), help=f"seeds (default: {shown})")
+        if command is search:
+            taus = " ".join(map(str, grid.TAUS))
+            command.add_argument("--taus", type=float, nargs="+", help=f"temperatures of the grid (default: {taus})")
+            command.add_argument(
+                "--strategies",
+                nargs="+",
+                choices=STRATEGY_NAMES,
+                default=list(grid.STRATEGIES),
+                metavar="NAME",
+                help=f"of {', '.join(STRATEGY_NAMES)} (default: {' '.join(grid.STRATEGIES)})",
+            )
+        command.add_argument(
+            "--protocol",
+            choices=("honest", "paper"),
+            default="honest",
+            help="honest: a part of train validates; paper: the test set does (default: %(default)s)",
+        )
+        command.add_argument(
+            "--data-path", "--data_path", default="dataset", help="folder of all datasets (default: %(default)s)"
+        )
+        command.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
+        command.add_argument(
+            "--output", type=Path, help="folder of reports and runs (default: results/COMMAND/DATASET-MODEL-PROTOCOL)"
+        )
+    plot = add(
+        "curves",
+        "validation figures by epoch of some runs",
+        "Plot recall@20 and NDCG@20 of validation by epoch for each run folder, complete or not, and reference\n"
+        "curves from a CSV file: the columns left of 'epoch' name a run, recall@20 and ndcg@20 are its figures.",
+    )
+    plot.add_argument("run_folder", nargs="+", metavar="RUN_FOLDER", help="what a run has left")
+    plot.add_argument("--reference", type=Path, metavar="CSV", help="file with reference curves")
+    plot.add_argument(
+        "--reference-run",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a run in that file, or a part of its name that no other has; can be repeated",
+    )
+    plot.add_argument("--output", type=Path, required=True, metavar="FILE.svg", help="the picture (.svg, .png, .pdf)")
+    return made

@@ -1,0 +1,204 @@
+"""The one runner: a list of runs, each in a folder of its own, that can be stopped and started again at any time."""
+
+import copy
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from recbole.config import Config
+from tqdm import tqdm
+
+from ..checkpoint import config_settings, quoted
+from ..config import notes
+from ..errors import AdapTauError, DataError, OptionError
+from ..quick_start import resume, run_recbole_adaptau
+from ..runs import RunFolder
+from .report import METRICS, seconds
+
+# One bar over all runs instead of RecBole's log of each; --state=INFO brings the log back.
+QUIET = {"state": "'ERROR'", "show_progress": False}
+# Where a run writes and what it prints: no figure depends on them.
+NOT_COMPARED = frozenset(
+    ("run_folder", "run_root", "resume", "record_run", "state", "show_progress", "gpu_id", "worker", "log_wandb")
+)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One run to be made.
+
+    Attributes:
+        name: Its folder's name, made from `varied`.
+        varied: The settings in which it differs from the other runs of the experiment.
+        given: Settings common to all of them, strings quoted (as `cli.parse_settings` returns them).
+    """
+
+    name: str
+    model: str
+    dataset: str
+    varied: Mapping[str, Any]
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    def settings(self, folder: Path) -> dict[str, Any]:
+        """What RecBole's Config is given; a copy, for Config writes into it."""
+        own = quoted({**self.varied, "run_folder": str(folder)})
+        return copy.deepcopy({**QUIET, **self.given, **own})
+
+    def config(self, folder: Path) -> Config:
+        return Config(self.model, self.dataset, None, {**self.settings(folder), "record_run": True})
+
+
+def folder_of(spec: Spec, root: Path) -> RunFolder:
+    return RunFolder(root / "runs" / spec.name)
+
+
+def check(specs: Sequence[Spec], root: Path) -> list[Config]:
+    """Each run's configuration, or an error: before anything is written or trained, for all of them."""
+    configs = [spec.config(folder_of(spec, root).path) for spec in specs]
+    for spec, config in zip(specs, configs, strict=True):
+        _refuse_without_metrics(config)
+        _refuse_if_changed(folder_of(spec, root), config)
+    return configs
+
+
+def without_effect(configs: Sequence[Config], given: Mapping[str, Any]) -> list[str]:
+    """Sentences on settings that the user gave and that change nothing in any of the runs."""
+    by_run = [notes(config) for config in configs]
+    common = [note for note in by_run[0] if all(note in others for others in by_run)]
+    return [note for note in common if any(f"'{key}'" in note or note.startswith(f"{key} =") for key in given)]
+
+
+def carry_out(specs: Sequence[Spec], root: Path, report: Callable[[list[dict[str, Any]]], None]) -> None:
+    """Make every run that is not complete, going on with those that were interrupted.
+
+    Args:
+        specs: The runs, already seen by `check`.
+        root: The experiment's folder; the runs go to root/runs.
+        report: Called with the records of all complete runs, at the start and after each further run.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    stream = (
+        sys.stderr
+    )  # RecBole's colours replace it when the first run starts, and the bar would be lost in the lines
+    with _alone_in(root):
+        missing = [spec for spec in specs if not folder_of(spec, root).is_complete]
+        there = len(specs) - len(missing)
+        if there:
+            tqdm.write(f"{there} of {len(specs)} runs are complete already", file=stream)
+            report(records(specs, root))
+        with tqdm(total=len(specs), initial=there, unit="run", file=stream, disable=None) as bar:
+            for spec in missing:
+                bar.set_postfix_str(spec.name)
+                _make(spec, folder_of(spec, root))
+                done = records(specs, root)
+                report(done)
+                bar.update()
+                (last,) = (record for record in done if record["name"] == spec.name)
+                tqdm.write(
+                    f"{spec.name}: validation NDCG@20 {last['best_valid_result']['ndcg@20']:.4f}, best epoch "
+                    f"{last['best_epoch']}, {seconds(last['seconds'])} s",
+                    file=stream,
+                )
+
+
+def records(specs: Sequence[Spec], root: Path) -> list[dict[str, Any]]:
+    """What the complete ones among the runs came to, in their order."""
+    return [_record(spec, folder_of(spec, root), root) for spec in specs if folder_of(spec, root).is_complete]
+
+
+def _record(spec: Spec, run: RunFolder, root: Path) -> dict[str, Any]:
+    result = run.read_result()
+    environment = json.loads(run.environment.read_text(encoding="utf-8")) if run.environment.is_file() else {}
+    kept = ("best_epoch", "epochs", "train_seconds", "valid_seconds", "best_valid_score", "valid_score_bigger")
+    return {
+        "name": spec.name,
+        "folder": run.path.relative_to(root).as_posix(),
+        "settings": dict(spec.varied),
+        "seed": result["seed"],
+        "protocol": result["protocol"] or "honest",
+        "seconds": result["train_seconds"] + result["valid_seconds"],
+        **{key: result[key] for key in kept},
+        **({"tau_0": result["tau_0"]} if "tau_0" in result else {}),
+        "best_valid_result": result["best_valid_result"],
+        "test_result": result["test_result"],
+        "environment": environment,
+    }
+
+
+def _make(spec: Spec, run: RunFolder) -> None:
+    try:
+        if run.config.is_file():
+            resume(run.path)
+        else:
+            run_recbole_adaptau(spec.model, spec.dataset, None, spec.settings(run.path))
+    except AdapTauError as error:
+        raise type(error)(f"{spec.name}: {error}") from error
+
+
+def _refuse_without_metrics(config: Config) -> None:
+    computed = {f"{str(metric).lower()}@{k}" for metric in config["metrics"] for k in config["topk"]}
+    missing = [metric for metric in METRICS if metric not in computed]
+    if missing:
+        raise OptionError(
+            f"the reports need {' and '.join(METRICS)}, but topk = {config['topk']} and metrics = {config['metrics']} "
+            f"leave out {' and '.join(missing)}: add e.g. --topk=[10,20] --metrics=[Recall,NDCG] "
+            "--valid_metric=NDCG@20."
+        )
+
+
+def _refuse_if_changed(run: RunFolder, config: Config) -> None:
+    """Raise if the folder holds a run with other settings: its figures would stand under a false name."""
+    if not run.config.is_file():
+        run.refuse_if_used()
+        return
+    asked, stored = _comparable(config), run.settings()
+    first = ("model", "dataset", "protocol")
+    keys = sorted((asked.keys() | stored.keys()) - NOT_COMPARED, key=lambda key: (key not in first, key))
+    changes = [
+        f"{key} = {stored.get(key)!r} there and {asked.get(key)!r} now"
+        for key in keys
+        if stored.get(key) != asked.get(key)
+    ]
+    if changes:
+        shown = "; ".join(changes[:5]) + (f"; and {len(changes) - 5} more" if len(changes) > 5 else "")
+        state = "a finished run" if run.is_complete else "an interrupted run"
+        raise DataError(
+            f"{run.path} holds {state} with other settings ({shown}): give another --output, repeat the command with "
+            "the settings of that run, or delete that folder."
+        )
+
+
+def _comparable(config: Config) -> dict[str, Any]:
+    """The settings as a run folder's config.yaml gives them back."""
+    settings = config_settings(config)
+    if "data_path" in settings:
+        settings["data_path"] = os.path.join(os.path.abspath(settings["data_path"]), "")
+    return yaml.safe_load(yaml.safe_dump(settings))
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Refuse to work where another process does: both would go on with the same interrupted run."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DataError(
+                    f"another process is filling {folder}: wait for it, or give another --output."
+                ) from None
+        yield
+    finally:
+        os.close(handle)
