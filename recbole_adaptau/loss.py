@@ -15,18 +15,19 @@ from torch.autograd.function import once_differentiable
 MAX_SCORES = 1 << 24
 
 
-def softmax_loss(pos: Tensor, neg_lse: Tensor, tau: Tensor, positive_in_denominator: bool) -> Tensor:
-    """−log softmax of the positive among its negatives, each row at its own temperature.
+def softmax_loss(positive: Tensor, neg_lse: Tensor, positive_in_denominator: bool) -> Tensor:
+    """−log softmax of the positive among its negatives.
 
-    With the positive in the denominator: log(exp(pos/tau) + Σ exp(neg/tau')) − pos/tau, which is
-    softplus(neg_lse − pos/tau). Without: neg_lse − pos/tau. A row without any negative costs nothing.
+    With the positive in the denominator: log(exp(positive) + Σ exp(negative)) − positive, which is
+    softplus(neg_lse − positive). Without: neg_lse − positive. A row without any negative costs nothing.
 
-    Shape: pos [B], neg_lse [B] (`-inf`: no negatives), tau [B] (the positive's) → [B].
+    Shape: positive [B] (the logit: score over temperature, plus any prior), neg_lse [B] (`-inf`: no negatives)
+    → [B].
     """
     if positive_in_denominator:
-        return F.softplus(neg_lse - pos / tau)
+        return F.softplus(neg_lse - positive)
     some = ~torch.isneginf(neg_lse)
-    return torch.where(some, torch.where(some, neg_lse, 0.0) - pos / tau, 0.0)
+    return torch.where(some, torch.where(some, neg_lse, 0.0) - positive, 0.0)
 
 
 def unit_rows(x: Tensor) -> Tensor:
@@ -56,9 +57,13 @@ class _UnitRows(torch.autograd.Function):
         return torch.addcmul(grad, unit, along, value=-1.0).mul_(inverse)
 
 
-def row_logsumexp(neg: Tensor, tau: Tensor) -> Tensor:
-    """log Σ_j exp(neg_j / tau) where each row has negatives of its own. Shape: neg [B, M], tau [B] → [B]."""
-    return torch.logsumexp(neg / tau.unsqueeze(1), dim=1)
+def row_logsumexp(neg: Tensor, tau: Tensor, log_weight: Tensor | None = None) -> Tensor:
+    """log Σ_j w_j exp(neg_j / tau) where each row has negatives of its own.
+
+    Shape: neg [B, M], tau [B], log_weight [B, M] → [B].
+    """
+    logits = neg / tau.unsqueeze(1)
+    return torch.logsumexp(logits if log_weight is None else logits + log_weight, dim=1)
 
 
 def candidate_logsumexp(
@@ -77,7 +82,7 @@ def candidate_logsumexp(
         users: [B, d].
         candidates: [M, d].
         tau: [B], one temperature per row; gradients flow to it.
-        log_weight: [M], log w_j (repeated draws, log-probability correction); None for w = 1.
+        log_weight: [M], log w_j (popularity, repeated draws, log-probability correction); None for w = 1.
         hits: (rows [H], columns [H]), the scores to leave out.
         max_scores: Bound on the scores held at once.
 

@@ -36,6 +36,7 @@ class Options:
     positive_in_denominator: bool
     normalization: str
     test_score: str
+    popularity_prior: bool
     negatives: str
     num_negatives: int
     negative_distribution: str
@@ -132,7 +133,7 @@ def _check_values(values: dict[str, Any]) -> None:
         _number(values, "user_threshold", above=0.0, below=1.0, also="'mean'")
     if values["user_loss_tau"] != "tau_0":
         _number(values, "user_loss_tau", above=0.0, also="'tau_0'")
-    for key in ("positive_in_denominator", "mask_hits", "logq_correction", "reg_negatives"):
+    for key in ("positive_in_denominator", "mask_hits", "logq_correction", "reg_negatives", "popularity_prior"):
         if not isinstance(values[key], bool):
             raise OptionError(f"{key} = {values[key]!r}: must be True or False.")
 

@@ -29,12 +29,13 @@ class PerRowMF(AdapTauMF):
     def calculate_loss(self, interaction: Any) -> Tensor:
         users, positives = interaction[self.USER_ID], interaction[self.ITEM_ID]
         negatives = torch.randint(1, self.n_items, (len(users), self.options.num_negatives))
+        items = torch.cat([positives.unsqueeze(1), negatives], dim=1)
         u = F.normalize(self.user_embedding(users), dim=-1)
-        pos = (u * F.normalize(self.item_embedding(positives), dim=-1)).sum(1, keepdim=True)
-        neg = (u.unsqueeze(1) * F.normalize(self.item_embedding(negatives), dim=-1)).sum(2)
-        tau = self.strategy.tau(users, u).unsqueeze(1)
-        scores = torch.cat([pos, neg], dim=1)
-        return -torch.log_softmax(scores / tau, dim=1)[:, 0].mean()
+        scores = (u.unsqueeze(1) * F.normalize(self.item_embedding(items), dim=-1)).sum(2)
+        logits = scores / self.strategy.tau(users, u).unsqueeze(1)
+        if self.prior is not None:
+            logits = logits + self.prior[items]
+        return -torch.log_softmax(logits, dim=1)[:, 0].mean()
 
 
 @dataclass

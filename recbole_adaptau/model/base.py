@@ -26,6 +26,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
     """
 
     input_type = InputType.PAIRWISE
+    prior: Tensor | None
 
     @classmethod
     def check(cls, config: Any) -> Options:
@@ -65,6 +66,8 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         with torch.no_grad():
             self.user_embedding.weight[0].zero_()
             self.item_embedding.weight[0].zero_()
+        prior = torch.log1p(self.interactions.item_counts.float()) if options.popularity_prior else None
+        self.register_buffer("prior", prior, persistent=False)
         quantile = options.tau_user_quantile
         counts = self.interactions.user_counts[self.interactions.active_users].float()
         least = counts.quantile(quantile).item() if quantile > 0 else 0.0
@@ -85,7 +88,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             What is worth logging: tau_0, tau_u_min/mean/max (over users with a training positive), the gap
             mu+ − mu and the mean gradient magnitude E|dL/df|.
         """
-        view = EpochView(epoch, self._training_embeddings, self.interactions, self._min_user_count)
+        view = EpochView(epoch, self._training_embeddings, self.interactions, self._min_user_count, self.prior)
         self.strategy.begin_epoch(view)
         active = self.interactions.active_users
         with torch.no_grad():
@@ -102,7 +105,10 @@ class AdapTauRecommender(GeneralRecommender, ABC):
     @torch.no_grad()
     def user_temperatures(self) -> Tensor:
         """[n_users] the temperature of every user as the strategy has it now."""
-        users = self._training_embeddings()[0]
+        return self._temperatures(self._training_embeddings()[0])
+
+    def _temperatures(self, users: Tensor) -> Tensor:
+        """Shape: all users' scored embeddings [n_users, d] → [n_users]."""
         return self.strategy.tau(torch.arange(self.n_users, device=users.device), users)
 
     def calculate_loss(self, interaction: Any) -> Tensor:
@@ -118,14 +124,17 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         together = torch.cat([positives, negatives.reshape(-1)])
         items = self._score_items(self._take(all_items, together))
         p, n = items.split([len(positives), negatives.numel()])
-        pos = (u * p).sum(1)
         tau = self.strategy.tau(users, u)
-        if drawn is None:
-            neg_lse = row_logsumexp(torch.einsum("bd,bmd->bm", u, n.view(*negatives.shape, -1)), tau)
-        else:
-            neg_lse = candidate_logsumexp(u, n, tau, drawn.log_weight, drawn.hits)
         positive_tau = tau if self.options.positive_tau == "tau_u" else self.strategy.tau_0.expand_as(tau)
-        loss = softmax_loss(pos, neg_lse, positive_tau, self.options.positive_in_denominator).mean()
+        positive, weight = (u * p).sum(1) / positive_tau, None if drawn is None else drawn.log_weight
+        if self.prior is not None:
+            positive = positive + self.prior[positives]
+            weight = self.prior[negatives] if weight is None else weight + self.prior[negatives]
+        if drawn is None:
+            neg_lse = row_logsumexp(torch.einsum("bd,bmd->bm", u, n.view(*negatives.shape, -1)), tau, weight)
+        else:
+            neg_lse = candidate_logsumexp(u, n, tau, weight, drawn.hits)
+        loss = softmax_loss(positive, neg_lse, self.options.positive_in_denominator).mean()
         return loss + self._regularisation(users, positives, negatives)
 
     def predict(self, interaction: Any) -> Tensor:
@@ -193,15 +202,22 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         self._scored = None
         return super().train(mode)
 
+    @torch.no_grad()
     def _test_embeddings(self) -> tuple[Tensor, Tensor]:
         """What predictions are products of, computed once for as long as no parameter changes."""
         # Versions catch weights loaded since; a fused optimiser does not count them up, but trains in between.
         version = tuple((p.data_ptr(), p._version) for p in self.parameters())
         if self._scored is None or self._scored[0] != version:
             users, items = self._evaluated()
+            scored = self._score_users(users)
             if self.options.test_score == "cosine":
                 users, items = unit_rows(users), unit_rows(items)
             elif self.options.test_score == "auto":
-                users, items = self._score_users(users), self._score_items(items)
+                users, items = scored, self._score_items(items)
+            if self.prior is not None:
+                # f / tau_u + prior is itself an inner product, of one dimension more.
+                tau = self._temperatures(scored).unsqueeze(1)
+                users = torch.cat([users / tau, torch.ones_like(users[:, :1])], dim=1)
+                items = torch.cat([items, self.prior.unsqueeze(1).to(items)], dim=1)
             self._scored = version, (users, items)
         return self._scored[1]

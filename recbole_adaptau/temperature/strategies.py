@@ -132,7 +132,7 @@ class AdaptiveTau(TemperatureStrategy):
         measured = bool(self.released)
         tau_0 = global_tau(
             view.gap if measured else o.tau_startup_gap,
-            view.log_ratio,
+            view.log_ratio_left,
             o.tau_min,
             o.tau_max,
             view.variance_gap if measured and o.tau_form == "with_variances" else None,

@@ -31,6 +31,7 @@ class EpochView:
         embeddings: Gives (users [n_users, d], items [n_items, d]) as they are scored in training.
         interactions: The training positives.
         min_user_count: Only users with more positives than this count for mu, mu+ and the variances.
+        prior: [n_items] what is added to an item's logits beside f / tau, if anything.
     """
 
     def __init__(
@@ -39,10 +40,12 @@ class EpochView:
         embeddings: Callable[[], tuple[Tensor, Tensor]],
         interactions: Interactions,
         min_user_count: float = 0,
+        prior: Tensor | None = None,
     ):
         self.epoch = epoch
         self.interactions = interactions
         self.min_user_count = min_user_count
+        self.prior = prior
         self._embeddings = embeddings
 
     @cached_property
@@ -56,6 +59,23 @@ class EpochView:
         """log(nm / 2|D|)."""
         data = self.interactions
         return log_odds(data.n_active_users, data.n_real_items, len(data))
+
+    @cached_property
+    def prior_gap(self) -> float:
+        """The difference of the mean prior over the training positives and over the catalogue; 0 without a prior."""
+        if self.prior is None:
+            return 0.0
+        counts, prior = self.interactions.item_counts.double(), self.prior.double()
+        return ((counts * prior).sum() / counts.sum() - prior[1:].mean()).item()
+
+    @property
+    def log_ratio_left(self) -> float:
+        """What of log(nm / 2|D|) the scores have to make up for, the prior having done its part.
+
+        A positive's logit is f / tau + prior, so that (mu+ − mu) / tau + prior_gap takes the place of (mu+ − mu) / tau
+        in the closed form. The prior counts for half at most: on small dense data it would leave nothing.
+        """
+        return max(self.log_ratio - self.prior_gap, self.log_ratio / 2)
 
     @cached_property
     def positive_sums(self) -> Tensor:
@@ -109,6 +129,8 @@ class EpochView:
         users, items = self.embeddings
         temperatures = tau(chosen, users[chosen])
         logits = (users[chosen] / temperatures.unsqueeze(1)) @ items[1:].T
+        if self.prior is not None:
+            logits += self.prior[1:]
         rows, positives = self.interactions.positives_of(chosen)
         shares = torch.exp(logits[rows, positives - 1] - torch.logsumexp(logits, dim=1)[rows])
         mass = torch.zeros_like(temperatures).index_add(0, rows, shares)

@@ -59,7 +59,7 @@ def test_a_row_without_negatives_is_minus_infinity_and_has_no_gradient(max_score
     assert torch.isneginf(got[0]) and torch.isfinite(got[1])
     pos = (users * users).sum(1).detach()
     for inside in (True, False):
-        loss = softmax_loss(pos, got, tau.detach(), inside)
+        loss = softmax_loss(pos / tau.detach(), got, inside)
         assert loss[0] == 0
         gradients = torch.autograd.grad(loss.sum(), (users, candidates, tau), retain_graph=True)
         assert all(torch.isfinite(g).all() for g in gradients)
@@ -70,9 +70,9 @@ def test_softmax_loss_is_minus_log_softmax():
     torch.manual_seed(0)
     pos, neg, tau = torch.randn(5).double(), torch.randn(5, 9).double(), torch.rand(5).double() + 0.1
     logits = torch.cat([pos[:, None], neg], 1) / tau[:, None]
-    assert torch.allclose(softmax_loss(pos, row_logsumexp(neg, tau), tau, True), -torch.log_softmax(logits, 1)[:, 0])
+    assert torch.allclose(softmax_loss(pos / tau, row_logsumexp(neg, tau), True), -torch.log_softmax(logits, 1)[:, 0])
     outside = torch.log(torch.exp(neg / tau[:, None]).sum(1)) - pos / tau
-    assert torch.allclose(softmax_loss(pos, row_logsumexp(neg, tau), tau, False), outside)
+    assert torch.allclose(softmax_loss(pos / tau, row_logsumexp(neg, tau), False), outside)
 
 
 def test_positive_at_another_temperature_than_its_negatives():
@@ -80,7 +80,7 @@ def test_positive_at_another_temperature_than_its_negatives():
     pos, neg = torch.randn(3).double(), torch.randn(3, 4).double()
     tau_u, tau_0 = torch.rand(3).double() + 0.1, torch.full((3,), 0.3).double()
     want = -torch.log(torch.exp(pos / tau_0) / torch.exp(neg / tau_u[:, None]).sum(1))
-    assert torch.allclose(softmax_loss(pos, row_logsumexp(neg, tau_u), tau_0, False), want)
+    assert torch.allclose(softmax_loss(pos / tau_0, row_logsumexp(neg, tau_u), False), want)
 
 
 @settings(deadline=None, max_examples=40)
@@ -100,7 +100,7 @@ def test_loss_and_gradients_are_finite_from_tau_001_up(tau, scale, dtype, inside
     u, i = unit_rows(users), unit_rows(items)
     temperature = torch.full((6,), tau, requires_grad=True)
     lse = candidate_logsumexp(u, i, temperature)
-    loss = softmax_loss((u * i[:6]).sum(1), lse, temperature, inside).mean()
+    loss = softmax_loss((u * i[:6]).sum(1) / temperature, lse, inside).mean()
     loss.backward()
     assert torch.isfinite(loss)
     for tensor in (users, items, temperature):

@@ -31,8 +31,12 @@ NEGATIVES = {
 
 
 def naive_loss(model, users, positives, negatives_of_row, tau, positive_tau):
-    """Mean of -log(exp(pos / tau) / (exp(pos / tau) + Σ exp(neg / tau))), one row and one item at a time."""
+    """Mean of -log(exp(pos / tau) / (exp(pos / tau) + Σ exp(neg / tau))), one row and one item at a time.
+
+    Every logit has its item's prior added, where there is one.
+    """
     all_users, all_items = (table.double() for table in model.encode())
+    prior = [0.0] * model.n_items if model.prior is None else model.prior.double()
     total = 0.0
     for row, (user, positive) in enumerate(zip(users.tolist(), positives.tolist(), strict=True)):
         normal = model.options.normalize_users
@@ -42,8 +46,8 @@ def naive_loss(model, users, positives, negatives_of_row, tau, positive_tau):
             return u @ (all_items[item] / (all_items[item].norm() if normal else 1.0))
 
         t = tau[row].double()
-        pos = torch.exp(score(positive) / positive_tau[row].double())
-        neg = sum(torch.exp(score(item) / t) for item in negatives_of_row[row])
+        pos = torch.exp(score(positive) / positive_tau[row].double() + prior[positive])
+        neg = sum(torch.exp(score(item) / t + prior[item]) for item in negatives_of_row[row])
         inside = pos + neg if model.options.positive_in_denominator else neg
         total = total - torch.log(pos / inside)
     return total / len(users)
@@ -53,7 +57,7 @@ def naive_loss(model, users, positives, negatives_of_row, tau, positive_tau):
 @pytest.mark.parametrize("authors", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_loss_and_gradient_equal_the_naive_loop(board, name, authors, mode):
-    changes = {"positive_tau": "tau_0", "positive_in_denominator": False} if authors else {}
+    changes = {"positive_tau": "tau_0", "positive_in_denominator": False, "popularity_prior": False} if authors else {}
     built = build(name, {**board, **NEGATIVES[mode], **changes})
     model = built.model
     model.begin_epoch(0)
@@ -101,7 +105,7 @@ def test_each_strategys_loss_and_gradient(board, strategy):
 
 def test_user_losses_are_the_mean_softmax_loss_at_the_common_temperature(board):
     """48 items are fewer than are drawn, so nothing is estimated."""
-    model = build("AdapTauMF", {**board, "negatives": "full"}).model
+    model = build("AdapTauMF", {**board, "negatives": "full", "popularity_prior": False}).model
     view = EpochView(1, model._training_embeddings, model.interactions)
     users, items = model.interactions.users, model.interactions.items
     active = model.interactions.active_users.tolist()
@@ -126,8 +130,10 @@ def test_l2_is_the_batchs_squares_over_twice_its_size(board):
 
 @pytest.mark.parametrize("sides", ["Y-Y", "Y-N", "N-Y", "N-N"])
 @pytest.mark.parametrize("score", ["auto", "cosine", "inner_product"])
-def test_predict_equals_full_sort_predict_and_the_asked_score(board, sides, score):
-    settings = {**board, "tau_strategy": "fixed", "normalization": sides, "test_score": score}
+@pytest.mark.parametrize("prior", [True, False])
+def test_predict_equals_full_sort_predict_and_the_asked_score(board, sides, score, prior):
+    settings = {**board, "tau_strategy": "fixed", "tau": 0.3, "normalization": sides, "test_score": score}
+    settings["popularity_prior"] = prior
     model = build("AdapTauLightGCN", settings).model
     model.eval()
     users = torch.arange(1, model.n_users)
@@ -143,7 +149,10 @@ def test_predict_equals_full_sort_predict_and_the_asked_score(board, sides, scor
     }
     u = u / u.norm(dim=1, keepdim=True).clamp_min(1e-12) if normal[score][0] else u
     i = i / i.norm(dim=1, keepdim=True).clamp_min(1e-12) if normal[score][1] else i
-    assert torch.allclose(everything, (u @ i.T)[users], atol=1e-5)
+    want = (u @ i.T)[users]
+    if prior:
+        want = want / 0.3 + torch.log(1.0 + model.interactions.item_counts)
+    assert torch.allclose(everything, want, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -241,7 +250,7 @@ def test_lightgcn_without_layers_is_mf_and_layers_follow_recboles_lightgcn(board
 
 
 def test_the_epoch_event_reports_what_the_paper_watches(board):
-    model = build("AdapTauMF", board).model
+    model = build("AdapTauMF", {**board, "popularity_prior": False}).model
     state = model.begin_epoch(0)
     assert set(state) == {"tau_0", "tau_u_min", "tau_u_mean", "tau_u_max", "gap", "gradient"}
     assert all(math.isfinite(value) for value in state.values())

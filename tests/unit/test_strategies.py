@@ -17,7 +17,7 @@ DEFAULTS = dict(
     user_loss_tau=1.0, positive_tau="tau_u", positive_in_denominator=True, normalization="Y-Y", test_score="auto",
     negatives="shared", num_negatives=8, negative_distribution="uniform", negative_alpha=1.0, mask_hits=False,
     logq_correction=False, embedding_size=16, reg_weight=0.0, reg_negatives=False, embedding_dropout=0.0,
-    lr_schedule="constant",
+    lr_schedule="constant", popularity_prior=False,
 )  # fmt: skip
 N_USERS, N_ITEMS = 6, 40
 
@@ -44,9 +44,9 @@ def planted(separation=3.0, cold_user=False):
     return torch.from_numpy(users), torch.from_numpy(items), pairs
 
 
-def view_of(users, items, pairs, epoch=1, min_user_count=0):
+def view_of(users, items, pairs, epoch=1, min_user_count=0, prior=None):
     u, i = np.array(pairs).T
-    return EpochView(epoch, lambda: (users, items), Interactions(u, i, N_USERS, N_ITEMS), min_user_count)
+    return EpochView(epoch, lambda: (users, items), Interactions(u, i, N_USERS, N_ITEMS), min_user_count, prior)
 
 
 @pytest.mark.parametrize("cold_user", [False, True])
@@ -85,6 +85,19 @@ def test_gradient_magnitude_equals_brute_force():
         want.append(2 / ((N_ITEMS - 1) * 0.3) * mass * (1 - mass))
     got = view.gradient_magnitude(lambda ids, _: torch.full((len(ids),), 0.3))
     assert got == pytest.approx(np.mean(want), rel=1e-4)
+
+
+@pytest.mark.parametrize("scale", [0.3, 100.0])
+def test_a_prior_takes_its_part_of_the_ratio_but_no_more_than_half(scale):
+    users, items, pairs = planted()
+    prior = scale * torch.log(N_ITEMS + 1.0 - torch.arange(N_ITEMS))
+    view = view_of(users, items, pairs, prior=prior)
+    gap = np.mean([prior[i] for _, i in pairs]) - prior[1:].mean().item()
+    ratio = math.log(5 * 39 / (2 * 13))
+    assert (gap < ratio / 2) == (scale < 1), "one case of each kind"
+    strategy = make("adaptive")
+    strategy.begin_epoch(view)
+    assert strategy.tau_0.item() == pytest.approx(view.gap / max(ratio - gap, ratio / 2), rel=1e-5)
 
 
 def test_startup_holds_the_assumed_gap_until_the_measured_one_has_passed():
