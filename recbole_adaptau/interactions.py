@@ -74,6 +74,12 @@ class Interactions(nn.Module):
     def __len__(self) -> int:
         return len(self.users)
 
+    def user_weights(self, balance: float) -> Tensor:
+        """[n_users] each user's count ** -balance, scaled so that the mean over all positives is 1; 0 without any."""
+        counts = self.user_counts.double()
+        weights = torch.where(counts > 0, counts.clamp_min(1.0) ** -balance, 0.0)
+        return (weights * counts.sum() / (weights * counts).sum()).float()
+
     def positives_of(self, users: Tensor) -> tuple[Tensor, Tensor]:
         """All training items of each given user.
 

@@ -29,6 +29,7 @@ class Options:
     tau_startup_min_gap: float
     tau_startup_epochs: int
     tau_user_quantile: float
+    tau_user_balance: float
     user_beta: float
     user_threshold: str | float
     user_loss_tau: str | float
@@ -86,7 +87,7 @@ def unused_settings(o: Options, config: Config) -> list[str]:
     read_by = {
         ("tau",): (o.tau_strategy in ("fixed", "learned", "learned_user"), strategy),
         ("tau_form", "tau_startup_gap", "tau_startup_min_gap", "tau_startup_epochs"): (adaptive, strategy),
-        ("tau_user_quantile", "tau_max"): (adaptive, strategy),
+        ("tau_user_quantile", "tau_user_balance", "tau_max"): (adaptive, strategy),
         PER_USER_KEYS: (o.tau_strategy == "adaptive_user", strategy),
         ("num_negatives", "negative_distribution"): (drawn, negatives),
         ("negative_alpha",): (drawn and o.negative_distribution == "popularity", "uniform negatives"),
@@ -125,6 +126,7 @@ def _check_values(values: dict[str, Any]) -> None:
     for key in ("tau_startup_min_gap", "reg_weight", "negative_alpha"):
         _number(values, key, least=0.0)
     _number(values, "tau_user_quantile", least=0.0, below=1.0)
+    _number(values, "tau_user_balance", least=0.0)
     _number(values, "embedding_dropout", least=0.0, below=1.0)
     _whole(values, "num_negatives", 1)
     _whole(values, "embedding_size", 1)

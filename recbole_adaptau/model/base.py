@@ -88,7 +88,14 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             What is worth logging: tau_0, tau_u_min/mean/max (over users with a training positive), the gap
             mu+ − mu and the mean gradient magnitude E|dL/df|.
         """
-        view = EpochView(epoch, self._training_embeddings, self.interactions, self._min_user_count, self.prior)
+        view = EpochView(
+            epoch,
+            self._training_embeddings,
+            self.interactions,
+            self._min_user_count,
+            self.prior,
+            self.options.tau_user_balance,
+        )
         self.strategy.begin_epoch(view)
         active = self.interactions.active_users
         with torch.no_grad():

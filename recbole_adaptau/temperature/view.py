@@ -32,6 +32,7 @@ class EpochView:
         interactions: The training positives.
         min_user_count: Only users with more positives than this count for mu, mu+ and the variances.
         prior: [n_items] what is added to an item's logits beside f / tau, if anything.
+        balance: A positive counts (its user's number of positives) ** -balance in mu+.
     """
 
     def __init__(
@@ -41,11 +42,13 @@ class EpochView:
         interactions: Interactions,
         min_user_count: float = 0,
         prior: Tensor | None = None,
+        balance: float = 0.0,
     ):
         self.epoch = epoch
         self.interactions = interactions
         self.min_user_count = min_user_count
         self.prior = prior
+        self.balance = balance
         self._embeddings = embeddings
 
     @cached_property
@@ -89,7 +92,11 @@ class EpochView:
         users, items = self.embeddings
         counted = self._counted_users
         mu = users[counted].double().mean(0) @ items[1:].double().mean(0)
-        return (self.positive_sums[counted].sum() / self.interactions.user_counts[counted].sum() - mu).item()
+        weights = self.interactions.user_weights(self.balance)[counted].double()
+        positive = (weights * self.positive_sums[counted]).sum() / (
+            weights * self.interactions.user_counts[counted]
+        ).sum()
+        return (positive - mu).item()
 
     @torch.no_grad()
     def user_losses(self, tau: float) -> Tensor:

@@ -17,7 +17,7 @@ DEFAULTS = dict(
     user_loss_tau=1.0, positive_tau="tau_u", positive_in_denominator=True, normalization="Y-Y", test_score="auto",
     negatives="shared", num_negatives=8, negative_distribution="uniform", negative_alpha=1.0, mask_hits=False,
     logq_correction=False, embedding_size=16, reg_weight=0.0, reg_negatives=False, embedding_dropout=0.0,
-    lr_schedule="constant", popularity_prior=False,
+    lr_schedule="constant", popularity_prior=False, tau_user_balance=0.0,
 )  # fmt: skip
 N_USERS, N_ITEMS = 6, 40
 
@@ -85,6 +85,17 @@ def test_gradient_magnitude_equals_brute_force():
         want.append(2 / ((N_ITEMS - 1) * 0.3) * mass * (1 - mass))
     got = view.gradient_magnitude(lambda ids, _: torch.full((len(ids),), 0.3))
     assert got == pytest.approx(np.mean(want), rel=1e-4)
+
+
+@pytest.mark.parametrize("balance", [0.5, 1.0])
+def test_users_can_count_more_alike_in_the_gap(balance):
+    users, items, pairs = planted()
+    view = EpochView(1, lambda: (users, items), Interactions(*np.array(pairs).T, N_USERS, N_ITEMS), balance=balance)
+    counts = np.bincount([u for u, _ in pairs])
+    scores = [(counts[u] ** -balance, float(users[u] @ items[i])) for u, i in pairs]
+    positive = sum(w * f for w, f in scores) / sum(w for w, _ in scores)
+    mu = np.mean([[float(users[u] @ items[i]) for i in range(1, N_ITEMS)] for u in range(1, N_USERS)])
+    assert view.gap == pytest.approx(positive - mu, abs=1e-6)
 
 
 @pytest.mark.parametrize("scale", [0.3, 100.0])
@@ -174,6 +185,16 @@ def test_losses_from_a_part_of_the_catalogue_estimate_those_of_all(monkeypatch):
     draws = torch.stack([view_of(users, items, pairs).user_losses(1.0) for _ in range(300)])
     assert draws.std(0).min() > 0, "a new draw each time"
     assert draws.mean(0).numpy() == pytest.approx(brute_losses(users, items, pairs, 1.0), abs=0.03)
+
+
+@pytest.mark.parametrize("balance", [0.0, 0.25, 1.0])
+def test_user_weights_balance_users_and_keep_the_mean(balance):
+    _, _, pairs = planted(cold_user=True)
+    data = Interactions(*np.array(pairs).T, N_USERS, N_ITEMS)
+    weights = data.user_weights(balance)
+    of_positives = weights[data.users]
+    assert of_positives.mean().item() == pytest.approx(1.0) and weights[[0, 5]].tolist() == [0.0, 0.0]
+    assert (weights[2] / weights[1]).item() == pytest.approx((2 / 3) ** -balance), "two positives against three"
 
 
 def test_none_and_fixed_never_change():
