@@ -101,7 +101,7 @@ def speed_figure(data: dict[str, Any]) -> Figure:
 
 
 def scaling_text(data: dict[str, Any], command: str) -> str:
-    base = ", ".join(f"{name} {value:,}" for name, value in data["base"].items() if name != "mode")
+    base = ", ".join(f"{name} {value:,}" for name, value in data["base"].items() if isinstance(value, int))
     lines = [f"# Scaling of {data['model']}", "", f"`{command}` on {data['machine']}.", ""]
     lines += [
         f"Synthetic power-law data, seed 0, batches of {data['batch']}; one size changes at a time from: {base}.",

@@ -109,6 +109,19 @@ def test_reports_hold_the_figures(tmp_path):
     assert "the command" in (tmp_path / "n.md").read_text()
 
 
+def test_the_scaling_report_tells_the_study(tmp_path, monkeypatch):
+    """All of the study but its measuring."""
+    cost = {"epoch_seconds": 3.0, "batch_seconds": 0.25, "tau_seconds": 0.1, "peak_bytes": 5e8}
+    monkeypatch.setattr(scaling, "in_own_process", lambda task: {**cost, "peak_bytes": 1e3 * task["scale"]["items"]})
+    data = {"machine": "here", **scaling.study("AdapTauMF")}
+    text = report.scaling_text(data, "the command")
+    assert "| items | 0.00 | 1.00 | 1,000,000 | 3.0 | 1000 |" in text
+    assert "`negatives: full` over 1,000,000 items: 0.25 s a batch, 1.00 GB" in text
+    assert "1,000,000 items with `learner: sparse_adam`: an epoch takes 3.0 s and 1000 MB" in text
+    report.write("s", tmp_path, data, text, report.scaling_figure(data))
+    assert (tmp_path / "s.png").stat().st_size > 5000
+
+
 def test_a_missing_dataset_is_said_plainly(capsys):
     assert main(["speed", "--dataset", "nowhere"]) == 2
     assert "nowhere" in capsys.readouterr().err
