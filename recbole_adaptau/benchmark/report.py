@@ -148,6 +148,8 @@ def scaling_figure(data: dict[str, Any]) -> Figure:
             panel.loglog(sizes, [row[key] * scale for row in rows], "o-", color="black")
             panel.set_title(f"size^{data['exponents'][axis][key]:.2f}", fontsize=9)
             panel.set_xlabel(axis)
+            panel.set_xticks(sizes, [_short(size) for size in sizes], fontsize=8)
+            panel.minorticks_off()
             panel.grid(alpha=0.3)
             if column == 0:
                 panel.set_ylabel(unit)
@@ -194,6 +196,11 @@ def negatives_figure(data: dict[str, Any]) -> Figure:
     figure.suptitle(f"{data['model']} on {data['dataset']}: kinds of negatives")
     figure.tight_layout()
     return figure
+
+
+def _short(size: int) -> str:
+    """50000 → 50k."""
+    return next((f"{size // unit}{letter}" for unit, letter in ((10**6, "M"), (10**3, "k")) if size % unit == 0), str(size))
 
 
 def _ratio_row(name: str, ratio: dict[str, float]) -> str:
