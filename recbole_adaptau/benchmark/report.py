@@ -200,7 +200,8 @@ def negatives_figure(data: dict[str, Any]) -> Figure:
 
 def _short(size: int) -> str:
     """50000 → 50k."""
-    return next((f"{size // unit}{letter}" for unit, letter in ((10**6, "M"), (10**3, "k")) if size % unit == 0), str(size))
+    units = ((10**6, "M"), (10**3, "k"))
+    return next((f"{size // unit}{letter}" for unit, letter in units if size % unit == 0), str(size))
 
 
 def _ratio_row(name: str, ratio: dict[str, float]) -> str:
