@@ -1,6 +1,5 @@
 """Adam that touches only the rows a batch touched."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,7 +24,7 @@ class RowAdam(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps})
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Any = None) -> Any:
         loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
             for parameter in group["params"]:
