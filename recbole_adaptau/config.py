@@ -120,7 +120,7 @@ def _check_basics(values: dict[str, Any]) -> None:
     rate = values["learning_rate"]
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0:
         raise OptionError(f"learning_rate = {rate!r}: must be a number above 0.")
-    learners = ("adam", "adamw", "sgd", "adagrad", "rmsprop", "sparse_adam")
+    learners = ("adam", "adamw", "sgd", "adagrad", "rmsprop", "row_adam")
     if str(values["learner"]).lower() not in learners:
         near = did_you_mean(values["learner"], learners)
         raise OptionError(f"learner = {values['learner']!r} is not one of {', '.join(learners)}.{near}")

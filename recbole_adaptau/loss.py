@@ -4,6 +4,7 @@ Every mode of negatives boils down to one number per row, the log-sum-exp of its
 `softmax_loss` turns that and the positive's score into the loss.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -13,6 +14,9 @@ from torch.autograd.function import once_differentiable
 
 # Scores held at once by `candidate_logsumexp`: 16 M floats are 64 MB. Beyond that it works in chunks.
 MAX_SCORES = 1 << 24
+
+# exp of this is far from float32's largest number, exp(88.7), and its inverse far from the smallest.
+MAX_EXPONENT = 80.0
 
 
 def softmax_loss(positive: Tensor, neg_lse: Tensor, positive_in_denominator: bool) -> Tensor:
@@ -72,6 +76,7 @@ def candidate_logsumexp(
     tau: Tensor,
     log_weight: Tensor | None = None,
     hits: tuple[Tensor, Tensor] | None = None,
+    max_logit: float = math.inf,
     max_scores: int = MAX_SCORES,
 ) -> Tensor:
     """log Σ_j w_j exp(u·c_j / tau) where all rows share the candidates, as matrix products.
@@ -84,17 +89,20 @@ def candidate_logsumexp(
         tau: [B], one temperature per row; gradients flow to it.
         log_weight: [M], log w_j (popularity, repeated draws, log-probability correction); None for w = 1.
         hits: (rows [H], columns [H]), the scores to leave out.
+        max_logit: What |u·c| / tau cannot exceed, where that is known: if its exponentials cannot overflow, no
+            row's largest logit need be found and taken off first.
         max_scores: Bound on the scores held at once.
 
     Returns:
         [B]; `-inf` where all were left out.
     """
-    lse: Tensor = _CandidateLogSumExp.apply(users, candidates, tau, log_weight, hits, max_scores)
+    shifted = not max_logit + math.log(max(len(candidates), 1)) < MAX_EXPONENT
+    lse: Tensor = _CandidateLogSumExp.apply(users, candidates, tau, log_weight, hits, shifted, max_scores)
     return lse
 
 
 class _CandidateLogSumExp(torch.autograd.Function):
-    """One matrix product forward, two backward, and no other pass over the scores in backward.
+    """One matrix product forward, two backward, and one exponential; weights multiply vectors, never the scores.
 
     d lse / d u = Σ p_j c_j / tau, d lse / d c_j = p_j u / tau, d lse / d tau = −(u · Σ p_j c_j) / tau².
     If all scores fit, exp(scores) is kept for backward; else backward computes each chunk again.
@@ -108,6 +116,7 @@ class _CandidateLogSumExp(torch.autograd.Function):
         tau: Tensor,
         log_weight: Tensor | None,
         hits: tuple[Tensor, Tensor] | None,
+        shifted: bool,
         max_scores: int,
     ) -> Tensor:
         ctx.dtypes = users.dtype, candidates.dtype, tau.dtype
@@ -115,45 +124,47 @@ class _CandidateLogSumExp(torch.autograd.Function):
         with torch.autocast(users.device.type, enabled=False):
             users, candidates, tau = users.to(wide), candidates.to(wide), tau.to(wide)
             ctx.chunks = _chunks(len(users), len(candidates), max_scores, hits)
-            ctx.log_weight = None if log_weight is None else log_weight.to(wide)
-            running = _RunningLogSumExp(len(users), users)
+            largest: Tensor | float = 0.0
+            weight = candidates.new_ones(len(candidates))
+            if log_weight is not None:
+                largest = log_weight.to(wide).max()
+                weight = torch.exp(log_weight.to(wide) - largest)
+            running = _RunningLogSumExp(users, shifted)
             kept = None
             scaled = users / tau.unsqueeze(1)  # dividing 2048 × 64 numbers is cheaper than 2048 × 1024 scores
             for chunk in ctx.chunks:
-                logits = _chunk_logits(scaled, candidates, chunk)
-                kept = running.add(logits, None if ctx.log_weight is None else ctx.log_weight[chunk[0]])
+                kept = running.add(_chunk_logits(scaled, candidates, chunk), weight[chunk[0]])
             lse = running.value()
         single = len(ctx.chunks) == 1
-        ctx.save_for_backward(users, candidates, tau, *((kept, running.total) if single else (lse,)))
-        return lse
+        ctx.save_for_backward(users, candidates, tau, weight, *((kept, running.total) if single else (lse,)))
+        return lse + largest
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        users, candidates, tau, *rest = ctx.saved_tensors
+        users, candidates, tau, weight, *rest = ctx.saved_tensors
         scale = grad / tau
-        mean = torch.zeros_like(users)  # Σ_j p_j c_j
-        grad_candidates = torch.empty_like(candidates)
+        weight = weight.unsqueeze(1)
+        weighted = candidates * weight
         if len(ctx.chunks) == 1:
             exponentials, total = rest
             inverse = torch.where(total > 0, 1.0 / total, 0.0).unsqueeze(1)
-            mean = (exponentials @ candidates) * inverse
+            mean = (exponentials @ weighted) * inverse  # Σ_j p_j c_j
             grad_candidates = exponentials.T @ (users * scale.unsqueeze(1) * inverse)
         else:
             (lse,) = rest
             offset = torch.where(torch.isneginf(lse), 0.0, lse).unsqueeze(1)
             scaled = users / tau.unsqueeze(1)
+            mean = torch.zeros_like(users)
+            grad_candidates = torch.empty_like(candidates)
             for chunk in ctx.chunks:
-                logits = _chunk_logits(scaled, candidates, chunk).sub_(offset)
-                if ctx.log_weight is not None:
-                    logits += ctx.log_weight[chunk[0]]
-                p = logits.exp_()
-                mean += p @ candidates[chunk[0]]
+                p = _chunk_logits(scaled, candidates, chunk).sub_(offset).exp_()
+                mean += p @ weighted[chunk[0]]
                 grad_candidates[chunk[0]] = p.T @ (users * scale.unsqueeze(1))
         grad_users = mean * scale.unsqueeze(1)
         grad_tau = -(grad_users * users).sum(1) / tau
-        grads = (grad_users, grad_candidates, grad_tau)
-        return (*(g.to(dtype) for g, dtype in zip(grads, ctx.dtypes, strict=True)), None, None, None)
+        grads = (grad_users, grad_candidates.mul_(weight), grad_tau)
+        return (*(g.to(dtype) for g, dtype in zip(grads, ctx.dtypes, strict=True)), None, None, None, None)
 
 
 Chunk = tuple[slice, Tensor | None, Tensor | None]
@@ -185,24 +196,25 @@ def _chunk_logits(scaled_users: Tensor, candidates: Tensor, chunk: Chunk) -> Ten
 
 
 class _RunningLogSumExp:
-    """log Σ exp over chunks of columns, shifted by the largest logit so far so that nothing overflows."""
+    """log Σ w exp over chunks of columns; `shifted` by the largest logit so far, so that nothing overflows."""
 
-    def __init__(self, rows: int, like: Tensor):
-        self.shift = like.new_full((rows,), -torch.inf)
-        self.total = like.new_zeros(rows)
+    def __init__(self, users: Tensor, shifted: bool):
+        self.shift = users.new_full((len(users),), -torch.inf) if shifted else None
+        self.total = users.new_zeros(len(users))
 
-    def add(self, logits: Tensor, log_weight: Tensor | None) -> Tensor:
+    def add(self, logits: Tensor, weight: Tensor) -> Tensor:
         """Take in one chunk; `logits` [B, width] is overwritten with its exponentials and returned."""
-        top = logits.amax(1)
-        if log_weight is not None:
-            logits += log_weight
-            top = top + log_weight.max()  # an upper bound is as good as the maximum
-        shift = torch.maximum(self.shift, top)
-        finite = torch.where(torch.isneginf(shift), 0.0, shift)
-        exponentials = logits.sub_(finite.unsqueeze(1)).exp_()
-        self.total = self.total * torch.exp(self.shift - finite) + exponentials.sum(1)
-        self.shift = shift
+        if self.shift is None:
+            exponentials = logits.exp_()
+        else:
+            shift = torch.maximum(self.shift, logits.amax(1))
+            finite = torch.where(torch.isneginf(shift), 0.0, shift)
+            exponentials = logits.sub_(finite.unsqueeze(1)).exp_()
+            self.total = self.total * torch.exp(self.shift - finite)
+            self.shift = shift
+        self.total = torch.addmv(self.total, exponentials, weight)
         return exponentials
 
     def value(self) -> Tensor:
-        return torch.log(self.total) + torch.where(torch.isneginf(self.shift), 0.0, self.shift)
+        lse = torch.log(self.total)
+        return lse if self.shift is None else lse + torch.where(torch.isneginf(self.shift), 0.0, self.shift)

@@ -43,7 +43,8 @@ class SharedNegatives(nn.Module):
         interactions: The training positives.
         mode: One of `shared`, `in_batch`, `full`.
         number: How many items `shared` draws; uniformly, the whole catalogue if it has no more.
-        distribution: `uniform` (without replacement) or `popularity` (training counts to the power alpha).
+        distribution: `uniform` (without replacement: the catalogue is shuffled and dealt out, batch by batch) or
+            `popularity` (training counts to the power alpha).
         alpha: That power.
         mask_hits: Leave out every training positive of the row's user, not just the row's own item.
         correct: Subtract log(q_j · m) from the logit of an item drawn with probability q_j, so that a
@@ -83,6 +84,11 @@ class SharedNegatives(nn.Module):
         self.register_buffer("log_correction", correction, persistent=False)
         self.register_buffer("everything", torch.arange(1, interactions.n_items), persistent=False)
         self.register_buffer("column_of", torch.full((interactions.n_items,), -1), persistent=False)
+        self.begin_epoch()
+
+    def begin_epoch(self) -> None:
+        """Forget what is left of the shuffled catalogue: an epoch depends on nothing but its random state."""
+        self._order, self._place = self.everything[:0], 0
 
     def draw(self, users: Tensor, positives: Tensor) -> Candidates:
         """Shape: users [B], positives [B] (item ids) → candidates shared by the B rows."""
@@ -100,8 +106,10 @@ class SharedNegatives(nn.Module):
         if self.mode == "in_batch":
             return torch.unique(positives, return_counts=True)
         if self.cumulative is None:
-            order = torch.randperm(self.interactions.n_real_items, device=positives.device)
-            return order[: self.number] + 1, None
+            if self._place + self.number > len(self._order):
+                self._order, self._place = torch.randperm(len(self.everything), device=positives.device) + 1, 0
+            self._place += self.number
+            return self._order[self._place - self.number : self._place], None
         points = torch.rand(self.number, dtype=self.cumulative.dtype, device=positives.device)
         drawn = torch.searchsorted(self.cumulative, points, right=True)
         return torch.unique(drawn.clamp_max(self.interactions.n_items - 1), return_counts=True)

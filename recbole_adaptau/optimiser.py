@@ -1,4 +1,4 @@
-"""Adam that touches only the rows a batch touched."""
+"""Adam for the price of the rows a batch touched."""
 
 from typing import Any
 
@@ -7,16 +7,19 @@ from torch import Tensor
 
 
 class RowAdam(torch.optim.Optimizer):
-    """Adam for embedding tables with sparse gradients: rows without a gradient keep their values and moments.
+    """Dense Adam's effect on embedding tables, for the cost of the rows a batch touched.
 
-    A table of a hundred thousand rows costs a batch of a few thousand no more than a small one. What differs from
-    dense Adam: a row rests between two batches that use it, instead of drifting on with its momentum. Parameters
-    with a dense gradient get ordinary Adam. RecBole's `learner: sparse_adam` chooses this.
+    Adam spreads a gradient over the following steps: a share (1 − β₁) at once, the rest through the first moment, all
+    of it within some twenty steps. A row of a large table is used less often than that, so here the whole gradient is
+    spent in the step it came from, and no first moment is kept. The second moment fades with every step, used or not,
+    as in Adam: it is multiplied by β₂ to the number of steps since the row's last use. Hence a learning rate means
+    the same as for Adam. (PyTorch's SparseAdam counts a row's own steps instead, and moves rare rows far less.)
+    Parameters with a dense gradient get ordinary Adam. `learner: row_adam` chooses this.
 
     Args:
         params: The parameters, as for every optimiser of PyTorch.
         lr: Learning rate.
-        betas: Decay of the two moments, per update of a row.
+        betas: Decay of the two moments a step; the first is used with dense gradients only.
         eps: Added to the root of the second moment.
     """
 
@@ -29,25 +32,34 @@ class RowAdam(torch.optim.Optimizer):
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    self._update(parameter, parameter.grad, group)
+                    update = _update_rows if parameter.grad.is_sparse else _update_all
+                    update(parameter, parameter.grad, self.state[parameter], group)
         return loss
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
-        state = self.state[parameter]
-        if not state:
-            state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
-            state["exp_avg"] = torch.zeros_like(parameter)
-            state["exp_avg_sq"] = torch.zeros_like(parameter)
-        state["step"] += 1
-        tables = (parameter, state["exp_avg"], state["exp_avg_sq"])
-        if not gradient.is_sparse:
-            _adam(tables, gradient, state["step"], group)
-            return
-        rows, gradient = _summed(gradient)
-        touched = tuple(table.index_select(0, rows) for table in tables)
-        _adam(touched, gradient, state["step"], group)
-        for table, values in zip(tables, touched, strict=True):
-            table.index_copy_(0, rows, values)
+
+def _update_all(parameter: Tensor, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
+    if not state:
+        state["step"] = torch.zeros((), device=parameter.device)
+        state["exp_avg"] = torch.zeros_like(parameter)
+        state["exp_avg_sq"] = torch.zeros_like(parameter)
+    state["step"] += 1
+    _adam(parameter, gradient, state["exp_avg"], state["exp_avg_sq"], state["step"], group, group["betas"][0])
+
+
+def _update_rows(parameter: Tensor, gradient: Tensor, state: dict[str, Tensor], group: dict[str, Any]) -> None:
+    if not state:
+        state["step"] = torch.zeros((), device=parameter.device)
+        state["last_step"] = torch.zeros(len(parameter), device=parameter.device)
+        state["exp_avg_sq"] = torch.zeros_like(parameter)
+    state["step"] += 1
+    rows, values = _summed(gradient)
+    rested = state["step"] - 1 - state["last_step"][rows]  # steps without this row; _adam counts this one
+    state["last_step"][rows] = state["step"]
+    touched = parameter.index_select(0, rows)
+    second = state["exp_avg_sq"].index_select(0, rows).mul_((group["betas"][1] ** rested).unsqueeze(1))
+    _adam(touched, values, torch.zeros_like(values), second, state["step"], group, 0.0)
+    parameter.index_copy_(0, rows, touched)
+    state["exp_avg_sq"].index_copy_(0, rows, second)
 
 
 def _summed(gradient: Tensor) -> tuple[Tensor, Tensor]:
@@ -59,10 +71,17 @@ def _summed(gradient: Tensor) -> tuple[Tensor, Tensor]:
     )
 
 
-def _adam(tables: tuple[Tensor, ...], gradient: Tensor, step: Tensor, group: dict[str, Any]) -> None:
+def _adam(
+    parameter: Tensor,
+    gradient: Tensor,
+    first: Tensor,
+    second: Tensor,
+    step: Tensor,
+    group: dict[str, Any],
+    beta1: float,
+) -> None:
     """One step of Adam, in place, on a parameter and its two moments, in a single pass over memory."""
-    parameter, first, second = tables
     torch._fused_adam_(
-        [parameter], [gradient], [first], [second], [], [step], lr=group["lr"], beta1=group["betas"][0],
+        [parameter], [gradient], [first], [second], [], [step], lr=group["lr"], beta1=beta1,
         beta2=group["betas"][1], weight_decay=0.0, eps=group["eps"], amsgrad=False, maximize=False,
     )  # fmt: skip

@@ -183,11 +183,14 @@ def _check_combinations(o: Options, config: Config) -> None:
             f"negatives = {o.negatives} draws its own negatives, but train_neg_sample_args = "
             f"{config['train_neg_sample_args']} is set: remove it, or choose negatives=per_row."
         )
-    if str(config["learner"]).lower() == "sparse_adam" and config["weight_decay"]:
-        raise OptionError(
-            f"weight_decay = {config['weight_decay']} shrinks all rows in every batch, but learner = sparse_adam "
-            "updates only a batch's own: use reg_weight, or learner=adam."
-        )
+    if str(config["learner"]).lower() == "row_adam":
+        if config["weight_decay"]:
+            raise OptionError(
+                f"weight_decay = {config['weight_decay']} shrinks all rows in every batch, but learner = row_adam "
+                "updates only a batch's own: use reg_weight, or learner=adam."
+            )
+        if config["clip_grad_norm"]:
+            raise OptionError("clip_grad_norm needs gradients of whole tables: set learner=adam with it.")
     if o.negatives == "in_batch" and config["train_batch_size"] < 2:
         raise OptionError("negatives = in_batch needs train_batch_size of at least 2: a lone row has no negatives.")
 

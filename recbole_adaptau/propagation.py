@@ -16,6 +16,10 @@ from .interactions import Interactions
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
 
 
+# Half of the usual 64: of ML-1M's 9,065 rows, half of each item's fit into half a megabyte of cache.
+CPU_COLUMNS = 32
+
+
 class _SymmetricProduct(torch.autograd.Function):
     """A @ x for a symmetric A: the backward pass is the same product, with no transpose and nothing saved."""
 
@@ -33,8 +37,9 @@ class _SymmetricProduct(torch.autograd.Function):
 class _LayerMean(torch.autograd.Function):
     """(1 / (L + 1)) Σ_k A^k x for a symmetric A, without dropout: backward is the same polynomial of the gradient.
 
-    The layers take turns in two buffers that are kept from call to call. Fresh memory for every layer would cost as
-    much in page faults as the products do.
+    On a CPU it is done for `CPU_COLUMNS` columns at a time, all layers of them before the next: then more of the rows
+    that a product gathers are still in the cache. The layers take turns in two buffers that are kept from call to
+    call. Fresh memory for every layer would cost as much in page faults as the products do.
     """
 
     @staticmethod
@@ -49,11 +54,17 @@ class _LayerMean(torch.autograd.Function):
 
     @staticmethod
     def polynomial(matrix: Tensor, x: Tensor, n_layers: int, buffers: tuple[Tensor, Tensor]) -> Tensor:
-        total, layer = x.clone(), x
-        for number in range(n_layers):
-            layer = torch.mm(matrix, layer, out=buffers[number % 2])
-            total += layer
-        return total.div_(n_layers + 1)
+        mean = torch.empty_like(x)
+        for part, out in zip(
+            *(table.split(CPU_COLUMNS if x.is_cpu else x.shape[1], 1) for table in (x, mean)), strict=True
+        ):
+            layer = part.contiguous()
+            total = layer.clone()
+            for number in range(n_layers):
+                layer = torch.mm(matrix, layer, out=buffers[number % 2][: part.numel()].view(part.shape))
+                total += layer
+            torch.div(total, n_layers + 1, out=out)
+        return mean
 
 
 class Propagation(nn.Module):
@@ -113,9 +124,9 @@ class Propagation(nn.Module):
         )
 
     def _scratch(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Two tensors like x to work in; not state, so neither buffers nor saved."""
+        """Two flat tensors of x's size to work in; not state, so neither buffers nor saved."""
         if self._buffers_for != (x.shape, x.dtype, x.device):
-            self._work = (torch.empty_like(x), torch.empty_like(x))
+            self._work = (torch.empty_like(x).view(-1), torch.empty_like(x).view(-1))
             self._buffers_for = (x.shape, x.dtype, x.device)
         return self._work
 

@@ -226,9 +226,9 @@ class AdapTauTrainer(RunRecorder):
 
     def _build_optimizer(self, **kwargs: Any) -> torch.optim.Optimizer:
         learner = self.learner.lower()
-        if kwargs or learner not in ("adam", "sparse_adam"):
+        if kwargs or learner not in ("adam", "row_adam"):
             return super()._build_optimizer(**kwargs)
-        if learner == "sparse_adam":
+        if learner == "row_adam":
             return RowAdam(self.model.parameters(), lr=self.learning_rate)
         # One pass over the tables instead of a dozen; the same numbers to rounding.
         return torch.optim.Adam(

@@ -80,7 +80,7 @@ def contenders(dataset: str, data_path: str) -> list[Contender]:
     sampled = {"distribution": "uniform", "sample_num": 100}
     rows: list[tuple[str, str, dict[str, Any]]] = [
         ("AdapTauMF", "AdapTauMF", {"num_negatives": NEGATIVES}),
-        ("AdapTauMF, row-wise Adam", "AdapTauMF", {"num_negatives": NEGATIVES, "learner": "sparse_adam"}),
+        ("AdapTauMF, dense Adam", "AdapTauMF", {"num_negatives": NEGATIVES, "learner": "adam"}),
         ("AdapTauLightGCN", "AdapTauLightGCN", {"num_negatives": NEGATIVES, "n_layers": LAYERS}),
         ("RecBole BPR", "BPR", {}),
         ("RecBole LightGCN", "LightGCN", {"n_layers": LAYERS}),

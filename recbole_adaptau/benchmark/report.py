@@ -123,7 +123,7 @@ def scaling_text(data: dict[str, Any], command: str) -> str:
         f"`negatives: full` over {full['items']:,} items: {full['batch_seconds']:.2f} s a batch, "
         f"{full['peak_bytes'] / 1e9:.2f} GB beyond parameters and optimiser state.",
         "",
-        f"{rows['items']:,} items with `learner: sparse_adam`: an epoch takes {rows['epoch_seconds']:.1f} s and "
+        f"{rows['items']:,} items with `learner: row_adam`: an epoch takes {rows['epoch_seconds']:.1f} s and "
         f"{rows['peak_bytes'] / 1e6:.0f} MB, against {dense['epoch_seconds']:.1f} s and "
         f"{dense['peak_bytes'] / 1e6:.0f} MB with dense Adam.",
         "",

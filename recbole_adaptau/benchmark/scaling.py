@@ -37,7 +37,7 @@ def study(model: str) -> dict[str, Any]:
     """Every axis from the base upwards, with the exponent of its last half; `full` and row-wise Adam at most items."""
     points = [(axis, {**BASE, axis: size, "model": model}) for axis, sizes in AXES.items() for size in sizes]
     points.append(("full", {**BASE, "items": AXES["items"][-1], "mode": "full", "model": model}))
-    points.append(("rows", {**BASE, "items": AXES["items"][-1], "learner": "sparse_adam", "model": model}))
+    points.append(("rows", {**BASE, "items": AXES["items"][-1], "learner": "row_adam", "model": model}))
     measured: dict[str, list[dict[str, Any]]] = {}
     for axis, point in tqdm(points, desc=f"scaling {model}", disable=None):
         measured.setdefault(axis, []).append({**point, **in_own_process({"scale": point})})
@@ -74,10 +74,11 @@ def measure_point(point: dict[str, Any], batches: int = 12) -> dict[str, float]:
         num=lambda field: point["users" if field == "user_id" else "items"] + 1,
     )
     model = get_model(point["model"])(config, dataset).train()
-    by_rows = point["learner"] == "sparse_adam"
+    by_rows = point["learner"] == "row_adam"
     optimiser = RowAdam(model.parameters()) if by_rows else torch.optim.Adam(model.parameters(), fused=True)
     for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
+        nothing = torch.zeros_like(parameter)
+        parameter.grad = nothing.to_sparse(1) if by_rows else nothing
     optimiser.step()  # now the optimiser has its state
     optimiser.zero_grad()
 

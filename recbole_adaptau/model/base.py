@@ -1,5 +1,6 @@
 """Everything our models share. A backbone adds `encode` and nothing else."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -57,8 +58,11 @@ class AdapTauRecommender(GeneralRecommender, ABC):
                 options.mask_hits,
                 options.logq_correction,
             )
+        # What |f / tau| cannot exceed; a little more, because a length of 1 is rounded.
+        unit = options.normalize_users and options.normalize_items
+        self._max_logit = 1.05 / options.tau_min if unit else math.inf
         # With row-wise updates, gradients of tables that are used as they are hold only a batch's own rows.
-        self._by_rows = config["learner"].lower() == "sparse_adam"
+        self._by_rows = config["learner"].lower() == "row_adam"
         self.user_embedding = nn.Embedding(self.n_users, options.embedding_size, sparse=self._by_rows)
         self.item_embedding = nn.Embedding(self.n_items, options.embedding_size, sparse=self._by_rows)
         self.apply(xavier_uniform_initialization)
@@ -97,6 +101,8 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             self.options.tau_user_balance,
         )
         self.strategy.begin_epoch(view)
+        if self.shared_negatives is not None:
+            self.shared_negatives.begin_epoch()
         active = self.interactions.active_users
         with torch.no_grad():
             tau = self.strategy.tau(active, view.embeddings[0][active])
@@ -140,7 +146,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         if drawn is None:
             neg_lse = row_logsumexp(torch.einsum("bd,bmd->bm", u, n.view(*negatives.shape, -1)), tau, weight)
         else:
-            neg_lse = candidate_logsumexp(u, n, tau, weight, drawn.hits)
+            neg_lse = candidate_logsumexp(u, n, tau, weight, drawn.hits, self._max_logit)
         loss = softmax_loss(positive, neg_lse, self.options.positive_in_denominator).mean()
         return loss + self._regularisation(users, positives, negatives)
 

@@ -90,7 +90,7 @@ def test_power_law_data_and_fitted_exponent():
 
 
 @pytest.mark.parametrize(("model", "mode", "learner"), [
-    ("AdapTauLightGCN", "shared", "adam"), ("AdapTauLightGCN", "full", "adam"), ("AdapTauMF", "shared", "sparse_adam"),
+    ("AdapTauLightGCN", "shared", "adam"), ("AdapTauLightGCN", "full", "adam"), ("AdapTauMF", "shared", "row_adam"),
 ])  # fmt: skip
 def test_a_point_of_the_scaling_study(model, mode, learner):
     size = {"users": 300, "items": 200, "interactions": 5000, "negatives": 64, "d": 8}
@@ -117,7 +117,7 @@ def test_the_scaling_report_tells_the_study(tmp_path, monkeypatch):
     text = report.scaling_text(data, "the command")
     assert "| items | 0.00 | 1.00 | 1,000,000 | 3.0 | 1000 |" in text
     assert "`negatives: full` over 1,000,000 items: 0.25 s a batch, 1.00 GB" in text
-    assert "1,000,000 items with `learner: sparse_adam`: an epoch takes 3.0 s and 1000 MB" in text
+    assert "1,000,000 items with `learner: row_adam`: an epoch takes 3.0 s and 1000 MB" in text
     report.write("s", tmp_path, data, text, report.scaling_figure(data))
     assert (tmp_path / "s.png").stat().st_size > 5000
 

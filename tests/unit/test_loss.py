@@ -34,14 +34,20 @@ def inputs(seed, rows=4, columns=7, d=3):
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.integers(0, 1000), st.sampled_from([1 << 20, 9, 4, 1]), st.booleans(), st.booleans())
-def test_candidate_logsumexp_and_gradients_equal_the_naive_loop(seed, max_scores, weighted, masked):
+@given(
+    st.integers(0, 1000),
+    st.sampled_from([1 << 20, 9, 4, 1]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([60, math.inf]),
+)
+def test_candidate_logsumexp_and_gradients_equal_the_naive_loop(seed, max_scores, weighted, masked, max_logit):
     users, candidates, tau, log_weight, left_out = inputs(seed)
     if not weighted:
         log_weight = torch.zeros_like(log_weight)
     left_out = left_out if masked else set()
     hits = tuple(torch.tensor(sorted(left_out)).T) if left_out else None
-    got = candidate_logsumexp(users, candidates, tau, log_weight if weighted else None, hits, max_scores)
+    got = candidate_logsumexp(users, candidates, tau, log_weight if weighted else None, hits, max_logit, max_scores)
     want = naive_lse(users, candidates, tau, log_weight, left_out)
     assert torch.allclose(got, want)
     weights = torch.arange(1.0, len(users) + 1).double()
@@ -99,7 +105,7 @@ def test_loss_and_gradients_are_finite_from_tau_001_up(tau, scale, dtype, inside
     items = (torch.randn(10, 8) * scale).to(dtype).requires_grad_()
     u, i = unit_rows(users), unit_rows(items)
     temperature = torch.full((6,), tau, requires_grad=True)
-    lse = candidate_logsumexp(u, i, temperature)
+    lse = candidate_logsumexp(u, i, temperature, max_logit=1.05 / tau)
     loss = softmax_loss((u * i[:6]).sum(1) / temperature, lse, inside).mean()
     loss.backward()
     assert torch.isfinite(loss)
