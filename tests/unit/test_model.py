@@ -169,7 +169,7 @@ def test_scaling_an_embedding_changes_no_cosine_score(board, name):
 
 
 def test_predictions_follow_the_weights_even_when_an_optimiser_hides_its_writes(board):
-    built = build("AdapTauMF", board)
+    built = build("AdapTauMF", {**board, "learner": "adam"})
     model = built.model
     users = Interaction({"user_id": torch.arange(1, model.n_users)})
     model.eval()
