@@ -12,6 +12,7 @@ from recbole.evaluator import metric_types
 from recbole.evaluator.register import metrics_dict
 from recbole.utils import EvaluatorType
 
+from .data import noise
 from .errors import DataError, OptionError, did_you_mean
 from .options import unused_settings
 
@@ -73,6 +74,7 @@ def load_defaults(config: Config, model: str, dataset: str, ours: bool) -> None:
 def settle(config: Config, ours: bool) -> None:
     """Check a complete Config, before any data is loaded, and fill in what follows from it."""
     _set_split(config)
+    noise.check(config)
     if ours:
         config.model_class.check(config)
     if config["run_root"] and not config["run_folder"]:
@@ -124,6 +126,8 @@ def _check_basics(values: dict[str, Any]) -> None:
     if str(values["learner"]).lower() not in learners:
         near = did_you_mean(values["learner"], learners)
         raise OptionError(f"learner = {values['learner']!r} is not one of {', '.join(learners)}.{near}")
+    if not isinstance(values["record_groups"], bool):
+        raise OptionError(f"record_groups = {values['record_groups']!r}: must be True or False.")
     for key in ("run_folder", "run_root"):
         if values[key] is not None and not isinstance(values[key], str):
             raise OptionError(f"{key} = {values[key]!r}: must be a path.")
@@ -163,6 +167,8 @@ def known_keys(config: Config) -> set[str]:
         "ip",
         "port",
         "offset",
+        "noise_ratio",
+        "noise_groups",
     }
     derived = {"local_rank", "benchmark_filename", "given_split", "tail_ratio", "encoding", "device"}
     return from_recbole | set(config.internal_config_dict) | plumbing | derived

@@ -10,11 +10,13 @@ from typing import Any
 import recbole.trainer
 import recbole.utils.utils
 from recbole.config import Config
+from recbole.data.dataset import Dataset
 from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.trainer import Trainer
 
 from .compat.patching import replace_everywhere
 from .config import load_defaults, settle
+from .data.noise import with_noise
 from .model import AdapTauLightGCN, AdapTauMF, AdapTauRecommender
 from .trainer import AdapTauTrainer, RunRecorder
 
@@ -63,6 +65,14 @@ def install() -> None:
         init(self, *args, **kwargs)
         settle(self, issubclass(self.model_class, AdapTauRecommender))
 
+    build = Dataset.build
+
+    @wraps(build)
+    def build_with_noise(self: Dataset) -> list[Any]:
+        """RecBole chooses the class of a dataset by the model's name alone, so noise has no other way in."""
+        return with_noise(build(self), self.config)
+
+    Dataset.build = build_with_noise
     Config._load_internal_config_dict = load_internal_config_dict
     Config.__init__ = initialise
     Config._knows_adaptau = True

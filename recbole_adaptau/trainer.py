@@ -19,6 +19,7 @@ from .errors import CheckpointError
 from .evaluation import EvalBatches, TopkCollector
 from .optimiser import RowAdam
 from .runs import RunFolder
+from .toplists import group_statistics
 
 
 class RunRecorder(Trainer):
@@ -223,6 +224,12 @@ class AdapTauTrainer(RunRecorder):
         if history is not None:
             scores[history] = -torch.inf
         return interaction, scores, positive_u, positive_i
+
+    def _valid_epoch(self, valid_data: Any, *args: Any, **kwargs: Any) -> tuple[float, Any]:
+        score, result = super()._valid_epoch(valid_data, *args, **kwargs)
+        if self.config["record_groups"] and self._record is not None:
+            self._record["groups"] = group_statistics(self.model, valid_data, max(self.config["topk"]))
+        return score, result
 
     def _build_optimizer(self, **kwargs: Any) -> torch.optim.Optimizer:
         learner = self.learner.lower()

@@ -1,1 +1,1 @@
-"""Experiments over several runs: the grid search over tau, repetition over seeds, and learning curves."""
+"""Experiments over several runs: the paper's tables and figures, grid search, repeated seeds, learning curves."""

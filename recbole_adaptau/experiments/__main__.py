@@ -1,4 +1,4 @@
-"""`python -m recbole_adaptau.experiments`: grid search over tau, repetition over seeds, learning curves."""
+"""`python -m recbole_adaptau.experiments`: the paper's tables and figures, grid search, repetition, learning curves."""
 
 import argparse
 import shlex
@@ -19,6 +19,8 @@ from recbole_adaptau.model import AdapTauRecommender
 
 from . import curves, grid, repeat, report, runner
 from .arguments import PROGRAM, parser
+from .paper import EXPERIMENTS
+from .paper import command as paper
 
 # Settings that the command makes itself, and what to use instead.
 TAKEN = {
@@ -32,17 +34,32 @@ TAKEN = {
     "resume": "the same command again, which goes on by itself",
 }
 TAKEN_BY_GRID = {"tau": "--taus", "tau_strategy": "--strategies"}
+TAKEN_BY_PAPER = {
+    "tau": "--taus",
+    "noise_ratio": "--shares",
+    "noise_groups": "--shares",
+    "tau_strategy": "the command grid",
+    "normalization": "the experiment norm-ablation",
+    "preset": "the command repeat",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code (0 done, 2 bad input, 130 interrupted)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     args, rest = parser().parse_known_args(words)
-    command = shlex.join([*PROGRAM.split(), *words])
+    command = _shown(words)
     try:
         with shielded_argv():
-            if args.command == "curves":
+            if args.command == "list":
+                print(paper.listing())
+            elif args.command == "curves":
                 _curves(args, rest)
+            elif args.command in EXPERIMENTS:
+                _need_matplotlib()
+                _refuse_twice("--seeds", args.seeds)
+                _refuse_twice("--taus", getattr(args, "taus", None) or [])
+                paper.carry_out(args, _given(args, rest), _without(words, "--agreement"))
             else:
                 _experiment(args, rest, command)
     except (AdapTauError, OSError) as error:
@@ -54,6 +71,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"every finished epoch is saved; go on with:\n  {command}", file=sys.stderr)
         return 130
     return 0
+
+
+def _shown(words: Sequence[str]) -> str:
+    return shlex.join([*PROGRAM.split(), *words])
+
+
+def _without(words: Sequence[str], option: str) -> str:
+    """The command without an option that changes only what is written."""
+    kept = [
+        word
+        for place, word in enumerate(words)
+        if word != option and not word.startswith(f"{option}=") and (place == 0 or words[place - 1] != option)
+    ]
+    return _shown(kept)
 
 
 def _experiment(args: argparse.Namespace, rest: list[str], command: str) -> None:
@@ -130,7 +161,7 @@ def _given(args: argparse.Namespace, rest: list[str]) -> dict[str, Any]:
             raise OptionError(f"--config_files: there is no file {Path(file).absolute()}.")
         settings |= quoted(read_yaml(Path(file)))
     settings |= parse_settings(rest)
-    taken = TAKEN | (TAKEN_BY_GRID if args.command == "grid" else {})
+    taken = TAKEN | (TAKEN_BY_GRID if args.command == "grid" else TAKEN_BY_PAPER if args.command in EXPERIMENTS else {})
     for key in settings:
         if key in taken:
             raise OptionError(f"{key} is set for each run by this command: use {taken[key]}.")

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from ..options import STRATEGY_NAMES
 from . import grid, repeat
+from .paper import EXPERIMENTS
+from .paper.command import add_arguments
 
 PROGRAM = "python -m recbole_adaptau.experiments"
 EXAMPLES = {
@@ -21,10 +23,35 @@ EXAMPLES = {
   {PROGRAM} curves RUN --reference curves.csv --reference-run gowalla/MF/adap_tau_0 --output curves.svg
 """,
 }
+PAPER_EXAMPLES = f"""examples:
+  {PROGRAM} {{name}} --quick
+  {PROGRAM} {{name}} --dataset ml-1m --protocol paper --seeds 2020 2021 --epochs 15
+"""
 STOPPABLE = (
     "Any configuration key can be added as --key=value and goes to every run, as in the main command.\n"
     "Ctrl-C at any time: the same command goes on where it stopped, and complete runs are not made again."
 )
+
+
+SHARED = (
+    "Experiments of one output folder share the runs they have in common. Each writes a page (.md), its table (.csv),\n"
+    "everything (.json), and pictures (.png, .svg)."
+)
+
+
+def _add_common(command: argparse.ArgumentParser, output: str) -> None:
+    """What every command that makes runs understands."""
+    command.add_argument(
+        "--protocol",
+        choices=("honest", "paper"),
+        default="honest",
+        help="honest: a part of train validates; paper: the test set does (default: %(default)s)",
+    )
+    command.add_argument(
+        "--data-path", "--data_path", default="dataset", help="folder of all datasets (default: %(default)s)"
+    )
+    command.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
+    command.add_argument("--output", type=Path, help=f"folder of reports and runs (default: {output})")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -42,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
             name,
             help=brief,
             description=description,
-            epilog=EXAMPLES[name],
+            epilog=EXAMPLES.get(name, PAPER_EXAMPLES.format(name=name)),
             formatter_class=style,
             allow_abbrev=False,  # or --tau would be taken for --taus
         )
@@ -75,19 +102,12 @@ def parser() -> argparse.ArgumentParser:
                 metavar="NAME",
                 help=f"of {', '.join(STRATEGY_NAMES)} (default: {' '.join(grid.STRATEGIES)})",
             )
-        command.add_argument(
-            "--protocol",
-            choices=("honest", "paper"),
-            default="honest",
-            help="honest: a part of train validates; paper: the test set does (default: %(default)s)",
-        )
-        command.add_argument(
-            "--data-path", "--data_path", default="dataset", help="folder of all datasets (default: %(default)s)"
-        )
-        command.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
-        command.add_argument(
-            "--output", type=Path, help="folder of reports and runs (default: results/COMMAND/DATASET-MODEL-PROTOCOL)"
-        )
+        _add_common(command, "results/COMMAND/DATASET-MODEL-PROTOCOL")
+    for name, experiment in EXPERIMENTS.items():
+        study = add(name, experiment.brief, f"{experiment.brief}\n{STOPPABLE}\n{SHARED}")
+        add_arguments(study, experiment)
+        _add_common(study, "results/paper/DATASET-PROTOCOL, DATASET-quick with --quick")
+    commands.add_parser("list", help="the experiments of the paper, a line each")
     plot = add(
         "curves",
         "validation figures by epoch of some runs",

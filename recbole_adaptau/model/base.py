@@ -85,14 +85,9 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         Shape: users [n_users, d], items [n_items, d]; index 0 is RecBole's padding in both.
         """
 
-    def begin_epoch(self, epoch: int) -> dict[str, float]:
-        """Let the strategy set the temperatures of this epoch.
-
-        Returns:
-            What is worth logging: tau_0, tau_u_min/mean/max (over users with a training positive), the gap
-            mu+ − mu and the mean gradient magnitude E|dL/df|.
-        """
-        view = EpochView(
+    def view(self, epoch: int = 0) -> EpochView:
+        """The model as it stands, as a temperature strategy sees it."""
+        return EpochView(
             epoch,
             self._training_embeddings,
             self.interactions,
@@ -100,6 +95,15 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             self.prior,
             self.options.tau_user_balance,
         )
+
+    def begin_epoch(self, epoch: int) -> dict[str, float]:
+        """Let the strategy set the temperatures of this epoch.
+
+        Returns:
+            What is worth logging: tau_0, tau_u_min/mean/max (over users with a training positive), the gap
+            mu+ − mu and the mean gradient magnitude E|dL/df|.
+        """
+        view = self.view(epoch)
         self.strategy.begin_epoch(view)
         if self.shared_negatives is not None:
             self.shared_negatives.begin_epoch()

@@ -133,15 +133,23 @@ class EpochView:
         active = self.interactions.active_users
         places = torch.linspace(0, len(active) - 1, min(GRADIENT_USERS, len(active)), device=active.device)
         chosen = active[places.long()]
+        temperatures = tau(chosen, self.embeddings[0][chosen])
+        mass = self.positive_mass(chosen, temperatures)
+        return expected_gradient(mass, temperatures, self.interactions.n_real_items).mean().item()
+
+    @torch.no_grad()
+    def positive_mass(self, chosen: Tensor, temperatures: Tensor) -> Tensor:
+        """The share of the softmax over all items that each user's training positives hold.
+
+        Shape: user ids [B], temperatures [B] → [B].
+        """
         users, items = self.embeddings
-        temperatures = tau(chosen, users[chosen])
         logits = (users[chosen] / temperatures.unsqueeze(1)) @ items[1:].T
         if self.prior is not None:
             logits += self.prior[1:]
         rows, positives = self.interactions.positives_of(chosen)
         shares = torch.exp(logits[rows, positives - 1] - torch.logsumexp(logits, dim=1)[rows])
-        mass = torch.zeros_like(temperatures).index_add(0, rows, shares)
-        return expected_gradient(mass, temperatures, len(items) - 1).mean().item()
+        return torch.zeros_like(temperatures).index_add(0, rows, shares)
 
     @cached_property
     def _counted_users(self) -> Tensor:

@@ -1,0 +1,62 @@
+"""One look for all pictures: told apart by line, marker and hatching as well as by colour, so that grey print works."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+COLOURS = ("#000000", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+DASHES = ("-", (0, (6, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1)), (0, (8, 2, 1, 2, 1, 2)), (0, (2, 3)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+HATCHES = ("", "///", "...", "xxx", "\\\\\\", "ooo", "++")
+
+
+def panels(columns: int = 1, rows: int = 1, width: float = 5.2, height: float = 4.0) -> tuple[Figure, Any]:
+    """A figure and its panels, [rows, columns]."""
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    made = figure.subplots(rows, columns, squeeze=False)
+    for panel in made.flat:
+        panel.grid(alpha=0.25, lw=0.6)
+        panel.set_axisbelow(True)
+    return figure, made
+
+
+def style(number: int, markers: bool = True) -> dict[str, Any]:
+    """Line number `number` of a picture."""
+    place = number % len(COLOURS)
+    drawn = {"color": COLOURS[place], "linestyle": DASHES[place], "lw": 1.6}
+    return {**drawn, **({"marker": MARKERS[place], "ms": 5} if markers else {})}
+
+
+def bar_style(number: int) -> dict[str, Any]:
+    place = number % len(COLOURS)
+    colour = "0.25" if place == 0 else COLOURS[place]
+    return {"color": colour, "alpha": 0.75, "hatch": HATCHES[place], "edgecolor": "white", "linewidth": 0.3}
+
+
+def grouped_bars(
+    panel: Any, names: Sequence[str], values: Mapping[str, Any], errors: Mapping[str, Any] | None = None
+) -> None:
+    """For each name a bar of each series, side by side."""
+    width = 0.8 / len(values)
+    for number, (series, heights) in enumerate(values.items()):
+        places = np.arange(len(names)) + (number - (len(values) - 1) / 2) * width
+        error = None if errors is None else errors[series]
+        panel.bar(places, heights, width, label=series, yerr=error, capsize=2, **bar_style(number))
+    panel.set_xticks(range(len(names)), names)
+
+
+def tau_axis(panel: Any, taus: Sequence[float]) -> None:
+    """Temperatures on a logarithmic axis with the values themselves as ticks, as many as have room."""
+    panel.set_xscale("log")
+    shown: list[float] = []
+    for tau in sorted(taus):
+        if not shown or np.log(tau / shown[-1]) > 0.2:
+            shown.append(tau)
+    panel.xaxis.set_major_locator(FixedLocator(shown))
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda tau, _: f"{tau:g}"))
+    panel.tick_params(axis="x", rotation=45 if len(shown) > 8 else 0)
+    panel.set_xlabel("temperature tau (log scale)")
