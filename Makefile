@@ -4,7 +4,7 @@ PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 BENCH  ?= speed --output runs/bench
 
-.PHONY: run test bench lint format clean help
+.PHONY: run test bench docs lint format clean help
 
 help:    ## Show this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*## /\t/'
@@ -24,6 +24,9 @@ test: $(READY)    ## Run the whole test suite
 
 bench: $(READY)    ## Measure speed on ml-100k beside RecBole's models (BENCH="speed --dataset gowalla ml-1m" for other data)
 	$(PY) -m recbole_adaptau.benchmark $(BENCH)
+
+docs: $(READY)    ## Write docs/configuration.md from the comments in properties/
+	$(PY) docs/generate_configuration.py
 
 lint: $(READY)    ## Check style and types
 	$(PY) -m ruff check .

@@ -1,7 +1,6 @@
 """The command: RecBole's conventions, every configuration key as --key=value, and errors without a traceback."""
 
 import argparse
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import yaml
 
 from .checkpoint import quoted
-from .config import PROPERTIES, YamlLoader
+from .config import PROPERTIES, YamlLoader, documented_keys
 from .errors import AdapTauError, OptionError
 from .quick_start import resume, run_recbole_adaptau
 from .runs import RunFolder
@@ -20,6 +19,7 @@ EXAMPLES = """examples:
   %(prog)s --model=AdapTauMF --dataset=ml-1m            another model, another dataset
   %(prog)s -m AdapTauMF --tau_strategy=fixed --tau=0.2  any configuration key
   %(prog)s -m LightGCN -d ml-100k --epochs=20           a model of RecBole's own
+  %(prog)s -m AdapTauNGCF -d ml-100k                    the same inside Adap-tau: AdapTau and its name
   %(prog)s --resume=runs/ml-100k/AdapTauMF/RUN          go on after an interruption
 """
 
@@ -127,6 +127,6 @@ def _keys() -> str:
     lines = []
     for path in (PROPERTIES / "overall.yaml", *sorted((PROPERTIES / "model").glob("*.yaml"))):
         lines.append(f"  [{path.stem}]")
-        for key, value, meaning in re.findall(r"^(\w+): *(.*?) +# (.*)$", path.read_text(encoding="utf-8"), re.M):
-            lines.append(f"  --{key}={'' if value == '~' else value}  {meaning}".replace("%", "%%"))
+        for _, key, value, meaning in documented_keys(path):
+            lines.append(f"  --{key}={value}  {meaning}".replace("%", "%%"))
     return "\n".join(lines)

@@ -47,17 +47,28 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return content or {}
 
 
+def documented_keys(path: Path) -> list[tuple[str, str, str, str]]:
+    """Section, key, default and meaning of every line `key: default  # meaning` of a property file."""
+    found, section = [], ""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if key := re.match(r"(\w+): *(.*?) +# (.*)$", line):
+            found.append((section, key[1], "" if key[2] == "~" else key[2], key[3]))
+        elif heading := re.fullmatch(r"# (\w+)", line):
+            section = heading[1]
+    return found
+
+
 def load_defaults(config: Config, model: str, dataset: str, ours: bool) -> None:
     """Lay our properties over RecBole's defaults and below what the user gave.
 
-    For our models: properties/overall.yaml, then properties/model/MODEL.yaml. For every model: the preset asked
-    for, then the file NAME.yaml that lies with a converted dataset.
+    For our models: properties/overall.yaml, then properties/model/MODEL.yaml, or AdapTau.yaml if it has no file of its
+    own. For every model: the preset asked for, then the file NAME.yaml that lies with a converted dataset.
     """
     defaults, given = config.internal_config_dict, config.external_config_dict
     if ours:
         defaults.update(read_yaml(PROPERTIES / "overall.yaml"))
         own = PROPERTIES / "model" / f"{model}.yaml"
-        defaults.update(read_yaml(own) if own.is_file() else {})
+        defaults.update(read_yaml(own if own.is_file() else PROPERTIES / "model" / "AdapTau.yaml"))
     elif given.get("record_run"):
         defaults["run_root"] = "runs"
     if given.get("preset"):

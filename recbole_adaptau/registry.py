@@ -4,6 +4,7 @@ After `install()`, RecBole's own run_recbole, objective_function, HyperTuning, l
 take our models by name.
 """
 
+import re
 from functools import cache, wraps
 from typing import Any
 
@@ -14,10 +15,14 @@ from recbole.data.dataset import Dataset
 from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.trainer import Trainer
 
+from .compat.lookup import recbole_model_names
 from .compat.patching import replace_everywhere
 from .config import load_defaults, settle
 from .data.noise import with_noise
-from .model import AdapTauLightGCN, AdapTauMF, AdapTauRecommender
+from .errors import OptionError
+from .model import AdapTauLightGCN, AdapTauMF, AdapTauRecommender, Adapted
+from .model.adapted import adapted_class
+from .model.families import FAMILIES
 from .trainer import AdapTauTrainer, RunRecorder
 
 MODELS: dict[str, type[AbstractRecommender]] = {}
@@ -27,6 +32,47 @@ def register(model: type[AdapTauRecommender]) -> type[AdapTauRecommender]:
     """Make a model of ours (or a user's own backbone) known by its class name; usable as a decorator."""
     MODELS[model.__name__] = model
     return model
+
+
+def adapt(base: type, name: str | None = None) -> type[AdapTauRecommender]:
+    """The Adap-tau version of a RecBole general recommender that yields user and item embeddings.
+
+    The base's embeddings, dropout, graphs, auxiliary losses, trainer and properties stay; its ranking loss and its
+    scores become ours. From the command line `--model=AdapTauNGCF` does the same for any model of RecBole's.
+
+    Args:
+        base: The model class; a class of one's own can have `encode()` and `auxiliary_losses(users, positives)`.
+        name: By which RecBole will know it; "AdapTau" and the base's name if None.
+
+    Raises:
+        OptionError: the base cannot be adapted, and why; or the name is taken.
+    """
+    model = adapted_class(base, FAMILIES, name)
+    taken = MODELS.get(model.__name__)
+    if taken is not None and not issubclass(taken, Adapted):
+        raise OptionError(
+            f"the name {model.__name__} is taken by {taken.__module__}: give another, adapt({base.__name__}, name=…)."
+        )
+    return register(model)
+
+
+def _adapt_by_name(name: str) -> str:
+    """Make AdapTauNGCF, or AdapTau[NGCF], known if RecBole has an NGCF; returns the first of the two names."""
+    found = re.fullmatch(r"AdapTau(?:\[(\w+)\]|(\w+))", name)
+    if found is None:
+        return name
+    base = found[1] or found[2]
+    if f"AdapTau{base}" not in MODELS and (found[1] or base in recbole_model_names()):
+        adapt(recbole.utils.utils.get_model(base))
+    return f"AdapTau{base}"
+
+
+@cache
+def _adapting(trainer: type[Trainer]) -> type[Trainer]:
+    """Our trainer on top of the base model's own, where it has one (NCL)."""
+    if trainer is Trainer:
+        return AdapTauTrainer
+    return type(f"AdapTau{trainer.__name__}", (AdapTauTrainer, trainer), {"__module__": __name__})
 
 
 @cache
@@ -42,22 +88,37 @@ def install() -> None:
     for model in (AdapTauMF, AdapTauLightGCN):
         register(model)
 
+    original_get_model = recbole.utils.utils.get_model
+
+    @wraps(original_get_model)
+    def get_model(model_name: str) -> Any:
+        return original_get_model(_adapt_by_name(model_name))
+
+    replace_everywhere(original_get_model, get_model)
+
     original_get_trainer = recbole.utils.utils.get_trainer
 
     @wraps(original_get_trainer)
     def get_trainer(model_type: Any, model_name: str) -> type:
-        if model_name in MODELS:
-            return AdapTauTrainer
+        ours = MODELS.get(_adapt_by_name(model_name))
+        if ours is not None:
+            base = getattr(ours, "base_name", None)
+            return AdapTauTrainer if base is None else _adapting(original_get_trainer(model_type, base))
         trainer = original_get_trainer(model_type, model_name)
         return _recording(trainer) if issubclass(trainer, Trainer) else trainer
 
     replace_everywhere(original_get_trainer, get_trainer)
 
-    load_internal, init = Config._load_internal_config_dict, Config.__init__
+    load_internal, init, find = Config._load_internal_config_dict, Config.__init__, Config._get_model_and_dataset
+
+    @wraps(find)
+    def get_model_and_dataset(self: Config, model: Any, dataset: str | None) -> tuple[str, type, str]:
+        _, model_class, dataset = find(self, model, dataset)
+        return model_class.__name__, model_class, dataset  # the name, whichever way it was written
 
     @wraps(load_internal)
     def load_internal_config_dict(self: Config, model: str, model_class: type, dataset: str) -> None:
-        load_internal(self, model, model_class, dataset)
+        load_internal(self, getattr(model_class, "base_name", model), model_class, dataset)
         load_defaults(self, model, dataset, issubclass(model_class, AdapTauRecommender))
 
     @wraps(init)
@@ -73,6 +134,7 @@ def install() -> None:
         return with_noise(build(self), self.config)
 
     Dataset.build = build_with_noise
+    Config._get_model_and_dataset = get_model_and_dataset
     Config._load_internal_config_dict = load_internal_config_dict
     Config.__init__ = initialise
     Config._knows_adaptau = True

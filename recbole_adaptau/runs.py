@@ -1,7 +1,7 @@
 """The run folder: everything one run leaves behind, in plain formats that anything can read.
 
 config.yaml, environment.json, epochs.jsonl (a line an epoch), temperatures.npz, result.json (there when the run
-is complete), best.pth, last.pth, run.log and tensorboard/.
+is complete), error.json (there when it failed), best.pth, last.pth, run.log and tensorboard/.
 """
 
 import json
@@ -32,6 +32,7 @@ class RunFolder:
         self.epochs = self.path / "epochs.jsonl"
         self.temperatures = self.path / "temperatures.npz"
         self.result = self.path / "result.json"
+        self.error = self.path / "error.json"
         self.best = self.path / "best.pth"
         self.last = self.path / "last.pth"
 
@@ -66,6 +67,7 @@ class RunFolder:
             settings["data_path"] = os.path.join(os.path.abspath(settings["data_path"]), "")
         _write(self.config, yaml.safe_dump(settings, sort_keys=True, allow_unicode=True))
         _write(self.environment, json.dumps(environment(config), indent=1))
+        self.error.unlink(missing_ok=True)
 
     def settings(self) -> dict[str, Any]:
         """The settings from which the same configuration can be built again."""
@@ -100,6 +102,11 @@ class RunFolder:
 
     def finish(self, result: dict[str, Any]) -> None:
         _write(self.result, json.dumps(plain(result), indent=1))
+
+    def fail(self, error: Exception) -> None:
+        """Leave word of what ended the run."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        _write(self.error, json.dumps({"kind": type(error).__name__, "error": str(error)}, indent=1))
 
     def read_result(self) -> dict[str, Any]:
         try:

@@ -48,7 +48,7 @@ def find_models() -> None:
             return registered[model_name]
         known = recbole_model_names()
         if model_name not in known:
-            near = did_you_mean(model_name, [*registered, *known])
+            near = did_you_mean(model_name, [*registered, *known, *(f"AdapTau{name}" for name in known)])
             here = f" This package adds {', '.join(sorted(registered))}." if registered else ""
             raise AdapTauError(f"there is no model named '{model_name}'.{near}{here}")
         try:

@@ -1,4 +1,4 @@
-"""`python -m recbole_adaptau.experiments`: the paper's tables and figures, grid search, repetition, learning curves."""
+"""`python -m recbole_adaptau.experiments`: several runs for one table or picture; see --help."""
 
 import argparse
 import shlex
@@ -17,7 +17,7 @@ from recbole_adaptau.config import read_yaml
 from recbole_adaptau.errors import AdapTauError, OptionError
 from recbole_adaptau.model import AdapTauRecommender
 
-from . import curves, grid, repeat, report, runner
+from . import curves, grid, plugin, pool, repeat, report, runner, tuning
 from .arguments import PROGRAM, parser
 from .paper import EXPERIMENTS
 from .paper import command as paper
@@ -90,20 +90,32 @@ def _without(words: Sequence[str], option: str) -> str:
 def _experiment(args: argparse.Namespace, rest: list[str], command: str) -> None:
     given = _given(args, rest)
     _refuse_twice("--seeds", args.seeds)
+    pool.check_workers(args.parallel)
     common = given | quoted({"protocol": args.protocol, "data_path": args.data_path})
     if args.command == "grid":
         _check_grid(args)
         taus = args.taus or grid.TAUS
         specs = grid.specs(args.model, args.dataset, taus, args.strategies, args.seeds, common)
+    elif args.command == "tune":
+        search = _search(args)
+        specs = search.specs(common)
+    elif args.command == "plugin":
+        _refuse_twice("--models", args.models)
+        specs = plugin.specs(args.models, args.dataset, args.seeds, common)
     else:
         specs = repeat.specs(args.model, args.dataset, args.seeds, common)
-    output = args.output or Path("results") / args.command / f"{args.dataset}-{args.model}-{args.protocol}"
+    name = f"{args.dataset}-{args.model}-{args.protocol}" if args.model else f"{args.dataset}-{args.protocol}"
+    output = args.output or Path("results") / args.command / name
     configs = runner.check(specs, output)
+    if args.command == "tune":
+        tuning.refuse_idle_keys(specs, configs)
     about = {
         "experiment": args.command,
         "command": command,
         "version": recbole_adaptau.__version__,
         "model": args.model,
+        **({"models": args.models} if args.command == "plugin" else {}),
+        **({"algo": args.algo} if args.command == "tune" else {}),
         "dataset": args.dataset,
         "protocol": args.protocol,
         "tau_strategies": list(dict.fromkeys(config["tau_strategy"] for config in configs)),
@@ -115,15 +127,29 @@ def _experiment(args: argparse.Namespace, rest: list[str], command: str) -> None
     report.refuse_others(output / f"{args.command}.json", about)
     for note in runner.without_effect(configs, given):
         print(f"note: {note}", file=sys.stderr)
-    files = grid.files if args.command == "grid" else repeat.files
+    files = {"grid": grid.files, "plugin": plugin.files, "repeat": repeat.files, "tune": tuning.files}[args.command]
 
     def write(runs: list[dict[str, Any]]) -> None:
         for name, content in files(about, runs).items():
             report.write(output / name, content)
 
-    runner.carry_out(specs, output, write)
+    if args.command != "tune" or search.knows_all:
+        runner.carry_out(specs, output, write, args.parallel)
+    if args.command == "tune":
+        about["best"] = search.choose(output, common, write, args.output_file)
+        write(runner.records(search.asked, output))
     print((output / f"{args.command}.md").read_text(encoding="utf-8"))
     print(f"written to {output}")
+
+
+def _search(args: argparse.Namespace) -> tuning.Search:
+    _need_matplotlib()
+    if find_spec("hyperopt") is None:
+        raise OptionError("tuning needs hyperopt: pip install 'recbole_adaptau[tune]'.")
+    path = tuning.params_file(args.model, args.params_file)
+    return tuning.Search(
+        args.model, args.dataset, path, args.algo, args.max_evals, args.early_stop, args.seeds[0], args.parallel
+    )
 
 
 def _check_grid(args: argparse.Namespace) -> None:

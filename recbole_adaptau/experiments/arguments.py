@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..options import STRATEGY_NAMES
-from . import grid, repeat
+from . import grid, plugin, repeat, tuning
 from .paper import EXPERIMENTS
 from .paper.command import add_arguments
 
@@ -17,6 +17,14 @@ EXAMPLES = {
     "repeat": f"""examples:
   {PROGRAM} repeat --model AdapTauLightGCN --dataset ml-100k --seeds 1 2 3
   {PROGRAM} repeat -m AdapTauMF -d gowalla --seeds 1 2 3 --protocol paper --preset=authors
+""",
+    "plugin": f"""examples:
+  {PROGRAM} plugin --models BPR NGCF --dataset ml-100k --epochs=30
+  {PROGRAM} plugin -d ml-1m --seeds 1 2 3
+""",
+    "tune": """examples:
+  python run_hyper.py --model AdapTauLightGCN --dataset ml-100k --nproc 2
+  python run_hyper.py -m AdapTauMF -d ml-1m --params_file ranges.test --algo random --max_evals 20 --epochs=30
 """,
     "curves": f"""examples:
   {PROGRAM} curves runs/ml-100k/AdapTauMF/* --output curves.svg
@@ -49,6 +57,14 @@ def _add_common(command: argparse.ArgumentParser, output: str) -> None:
     )
     command.add_argument(
         "--data-path", "--data_path", default="dataset", help="folder of all datasets (default: %(default)s)"
+    )
+    command.add_argument(
+        "--parallel",
+        "--nproc",
+        type=int,
+        default=0,
+        metavar="N",
+        help="make N runs at a time, each in a process (Ray)",
     )
     command.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
     command.add_argument("--output", type=Path, help=f"folder of reports and runs (default: {output})")
@@ -86,11 +102,36 @@ def parser() -> argparse.ArgumentParser:
         "Train the same settings with several seeds; write repeat.json and repeat.md with mean and deviation, and\n"
         f"with --protocol paper the paper's figures where it has them.\n{STOPPABLE}",
     )
-    for command, seeds in ((search, (2020,)), (again, repeat.SEEDS)):
+    beside = add(
+        "plugin",
+        "RecBole's models before and after Adap-tau",
+        "Train each of RecBole's models as it is and inside Adap-tau, for each seed; write plugin.json and\n"
+        f"plugin.md with the test figures side by side.\n{STOPPABLE}",
+    )
+    left = add(
+        "tune",
+        "search learning rate, L2 and layers by validation (also: python run_hyper.py)",
+        "Search the ranges of a file with RecBole's HyperTuning; write tune.json, tune.md and tune.svg. Its lines are\n"
+        "RecBole's, such as 'learning_rate choice [1e-3,1e-2]' or 'reg_weight loguniform -12,-4'. The temperature\n"
+        f"needs no search. The best trial is the one that validates best.\n{STOPPABLE}",
+    )
+    _add_tuning(left)
+    for command, seeds in ((search, (2020,)), (again, repeat.SEEDS), (beside, repeat.SEEDS), (left, (2020,))):
         shown = " ".join(map(str, seeds))
-        command.add_argument("--model", "-m", required=True, help="model name")
+        if command is beside:
+            command.add_argument(
+                "--models",
+                nargs="+",
+                default=list(plugin.MODELS),
+                metavar="NAME",
+                help=f"models of RecBole's (default: {' '.join(plugin.MODELS)})",
+            )
+            command.set_defaults(model=None)
+        else:
+            command.add_argument("--model", "-m", required=True, help="model name")
         command.add_argument("--dataset", "-d", required=True, help="dataset name")
-        command.add_argument("--seeds", type=int, nargs="+", default=list(seeds), help=f"seeds (default: {shown})")
+        number = 1 if command is left else "+"
+        command.add_argument("--seeds", type=int, nargs=number, default=list(seeds), help=f"seeds (default: {shown})")
         if command is search:
             taus = " ".join(map(str, grid.TAUS))
             command.add_argument("--taus", type=float, nargs="+", help=f"temperatures of the grid (default: {taus})")
@@ -125,3 +166,21 @@ def parser() -> argparse.ArgumentParser:
     )
     plot.add_argument("--output", type=Path, required=True, metavar="FILE.svg", help="the picture (.svg, .png, .pdf)")
     return made
+
+
+def _add_tuning(command: argparse.ArgumentParser) -> None:
+    """What RecBole's own run_hyper.py takes, by the same names."""
+    command.add_argument(
+        "--params_file", type=Path, metavar="FILE", help="ranges (default: that of the model in properties/hyper)"
+    )
+    command.add_argument("--algo", choices=tuning.ALGORITHMS, default="exhaustive", help="default: %(default)s")
+    command.add_argument(
+        "--max_evals",
+        type=int,
+        default=20,
+        help="trials of random and bayes (default: %(default)s); exhaustive tries all",
+    )
+    command.add_argument(
+        "--early_stop", type=int, metavar="N", help="stop after N trials without progress (default: never)"
+    )
+    command.add_argument("--output_file", type=Path, metavar="FILE", help="also RecBole's list of all results")

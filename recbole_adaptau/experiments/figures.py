@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from .curves import Curve
 from .report import METRICS, TITLES
@@ -86,3 +86,35 @@ def _draw(panel: Any, curve: Curve, metric: str, colour: str, dash: Any, prefix:
     panel.plot(
         curve.epochs, curve.values[metric], color=colour, linestyle=dash, marker=marker, label=prefix + curve.label
     )
+
+
+def tuning_figure(data: dict[str, Any]) -> Figure:
+    """The validation score by trial with the best so far, and by each tuned key."""
+    runs, keys = data["runs"], data["keys"]
+    scores = [run["best_valid_score"] for run in runs]
+    better = max if runs[0]["valid_score_bigger"] else min
+    figure = Figure(figsize=(4 * (len(keys) + 1), 3.6), layout="constrained")
+    first, *panels = figure.subplots(1, len(keys) + 1, sharey=True, squeeze=False)[0]
+    first.plot(range(1, len(runs) + 1), scores, "o", color="0.5", label="trial")
+    best = [better(scores[: end + 1]) for end in range(len(scores))]
+    first.plot(range(1, len(runs) + 1), best, color=COLOURS[0], drawstyle="steps-post", label="best so far")
+    first.xaxis.set_major_locator(MaxNLocator(integer=True))
+    first.set_xlabel("trial")
+    first.set_ylabel(f"validation {data['valid_metric']}")
+    first.legend(frameon=False)
+    for panel, key in zip(panels, keys, strict=True):
+        values = [run["settings"][key] for run in runs]
+        numbers = all(isinstance(value, int | float) for value in values)
+        few: list[Any] = sorted(set(values)) if numbers else list(dict.fromkeys(map(str, values)))
+        if numbers and len(few) > 8:
+            panel.plot(values, scores, "o", color=COLOURS[1])
+            panel.set_xscale("symlog", linthresh=min(abs(value) for value in few if value))
+        else:
+            places = [few.index(value if numbers else str(value)) for value in values]
+            panel.plot(places, scores, "o", color=COLOURS[1])
+            panel.set_xticks(range(len(few)), [f"{value:g}" if numbers else value for value in few])
+        panel.set_xlabel(key)
+    for panel in (first, *panels):
+        panel.grid(alpha=0.3)
+    figure.suptitle(f"{data['model']} on {data['dataset']}")
+    return figure

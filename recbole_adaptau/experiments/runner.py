@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..config import notes
 from ..errors import AdapTauError, DataError, OptionError
 from ..quick_start import resume, run_recbole_adaptau
 from ..runs import RunFolder
+from .pool import Bars, each_done
 from .report import METRICS, seconds
 
 # One bar over all runs instead of RecBole's log of each; --state=INFO brings the log back.
@@ -74,37 +76,56 @@ def without_effect(configs: Sequence[Config], given: Mapping[str, Any]) -> list[
     return [note for note in common if any(f"'{key}'" in note or note.startswith(f"{key} =") for key in given)]
 
 
-def carry_out(specs: Sequence[Spec], root: Path, report: Callable[[list[dict[str, Any]]], None]) -> None:
+def carry_out(
+    specs: Sequence[Spec],
+    root: Path,
+    report: Callable[[list[dict[str, Any]]], None],
+    workers: int = 0,
+    go_on: bool = False,
+) -> None:
     """Make every run that is not complete, going on with those that were interrupted.
 
     Args:
         specs: The runs, already seen by `check`.
         root: The experiment's folder; the runs go to root/runs.
         report: Called with the records of all complete runs, at the start and after each further run.
+        workers: How many runs at a time, each in a process of its own; 0 for one after the other in this process.
+        go_on: Whether a run that fails leaves its error in its folder and lets the others go on; the same command
+            tries it again.
     """
     root.mkdir(parents=True, exist_ok=True)
-    stream = (
-        sys.stderr
-    )  # RecBole's colours replace it when the first run starts, and the bar would be lost in the lines
+    stream = sys.stderr  # RecBole's colours replace it when the first run starts, and the bars would be lost
     with _alone_in(root):
         missing = [spec for spec in specs if not folder_of(spec, root).is_complete]
         there = len(specs) - len(missing)
         if there:
             tqdm.write(f"{there} of {len(specs)} runs are complete already", file=stream)
             report(records(specs, root))
-        with tqdm(total=len(specs), initial=there, unit="run", file=stream, disable=None) as bar:
-            for spec in missing:
-                bar.set_postfix_str(spec.name)
-                _make(spec, folder_of(spec, root))
+        with Bars(len(specs), there, stream).shown() as bars:
+
+            def begun(spec: Spec) -> None:
+                bars.begin(spec.name, folder_of(spec, root))
+
+            for spec, error in each_done(missing, partial(_make, root=root.absolute()), workers, begun):
+                run = folder_of(spec, root)
+                if error is not None:
+                    if not go_on:
+                        raise error
+                    run.fail(error)
                 done = records(specs, root)
                 report(done)
-                bar.update()
-                (last,) = (record for record in done if record["name"] == spec.name)
-                tqdm.write(
-                    f"{spec.name}: validation NDCG@20 {last['best_valid_result']['ndcg@20']:.4f}, best epoch "
-                    f"{last['best_epoch']}, {seconds(last['seconds'])} s",
-                    file=stream,
-                )
+                bars.end(spec.name, _said(spec, done, error))
+
+
+def _said(spec: Spec, done: list[dict[str, Any]], error: Exception | None) -> str:
+    """What a run came to, in a line."""
+    if error is not None:
+        return f"{spec.name} failed: {str(error).splitlines()[-1] if str(error) else repr(error)}"
+    (last,) = (record for record in done if record["name"] == spec.name)
+    return (
+        f"{spec.name}: validation NDCG@20 {last['best_valid_result']['ndcg@20']:.4f}, best epoch "
+        f"{last['best_epoch']}, {seconds(last['seconds'])} s"
+    )
 
 
 def records(specs: Sequence[Spec], root: Path) -> list[dict[str, Any]]:
@@ -131,7 +152,8 @@ def _record(spec: Spec, run: RunFolder, root: Path) -> dict[str, Any]:
     }
 
 
-def _make(spec: Spec, run: RunFolder) -> None:
+def _make(spec: Spec, root: Path) -> None:
+    run = folder_of(spec, root)
     try:
         if run.config.is_file():
             resume(run.path)

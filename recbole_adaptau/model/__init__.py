@@ -2,6 +2,7 @@
 
 from .adaptaulightgcn import AdapTauLightGCN
 from .adaptaumf import AdapTauMF
+from .adapted import Adapted
 from .base import AdapTauRecommender
 
-__all__ = ["AdapTauLightGCN", "AdapTauMF", "AdapTauRecommender"]
+__all__ = ["AdapTauLightGCN", "AdapTauMF", "AdapTauRecommender", "Adapted"]

@@ -2,6 +2,8 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -17,6 +19,22 @@ from ..loss import candidate_logsumexp, row_logsumexp, softmax_loss, unit_rows
 from ..negatives import SharedNegatives, rows_of_negatives
 from ..options import Options
 from ..temperature import STRATEGIES, EpochView
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """No dropout inside, whatever mode the module is in; not by `eval()`, as `train()` may do more than set a mode.
+
+    RecBole's SGL draws new graphs there, and a run that is resumed would draw once more than one that went through.
+    """
+    modes = [(part, part.training) for part in module.modules()]
+    for part, _ in modes:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
 
 
 class AdapTauRecommender(GeneralRecommender, ABC):
@@ -63,13 +81,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         self._max_logit = 1.05 / options.tau_min if unit else math.inf
         # With row-wise updates, gradients of tables that are used as they are hold only a batch's own rows.
         self._by_rows = config["learner"].lower() == "row_adam"
-        self.user_embedding = nn.Embedding(self.n_users, options.embedding_size, sparse=self._by_rows)
-        self.item_embedding = nn.Embedding(self.n_items, options.embedding_size, sparse=self._by_rows)
-        self.apply(xavier_uniform_initialization)
-        self.strategy.reset_parameters()
-        with torch.no_grad():
-            self.user_embedding.weight[0].zero_()
-            self.item_embedding.weight[0].zero_()
+        self.build(config, dataset)
         prior = torch.log1p(self.interactions.item_counts.float()) if options.popularity_prior else None
         self.register_buffer("prior", prior, persistent=False)
         quantile = options.tau_user_quantile
@@ -77,6 +89,16 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         least = counts.quantile(quantile).item() if quantile > 0 else 0.0
         # Where all have as many, nobody has more: then all count.
         self._min_user_count = least if (counts > least).any() else 0.0
+
+    def build(self, config: Any, dataset: Any) -> None:
+        """Make and initialise all parameters: here the two tables."""
+        self.user_embedding = nn.Embedding(self.n_users, self.options.embedding_size, sparse=self._by_rows)
+        self.item_embedding = nn.Embedding(self.n_items, self.options.embedding_size, sparse=self._by_rows)
+        self.apply(xavier_uniform_initialization)
+        self.strategy.reset_parameters()
+        with torch.no_grad():
+            self.user_embedding.weight[0].zero_()
+            self.item_embedding.weight[0].zero_()
 
     @abstractmethod
     def encode(self) -> tuple[Tensor, Tensor]:
@@ -128,8 +150,22 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         """Shape: all users' scored embeddings [n_users, d] → [n_users]."""
         return self.strategy.tau(torch.arange(self.n_users, device=users.device), users)
 
-    def calculate_loss(self, interaction: Any) -> Tensor:
-        """Mean softmax loss of the batch plus L2 on its embeddings. Shape: []."""
+    def auxiliary_losses(self, users: Tensor, positives: Tensor) -> tuple[Tensor, ...]:
+        """A backbone's further losses of a batch (contrastive terms, say), added to the ranking loss as they are.
+
+        Called right after the batch's `encode`. Shape: user ids [B], item ids [B] → any number of losses [].
+        """
+        return ()
+
+    def ego_embeddings(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        """The rows of the tables that L2 is on. Shape: ids [B], [K] → [B, d], [K, d]."""
+        return self.user_embedding(users), self.item_embedding(items)
+
+    def calculate_loss(self, interaction: Any) -> Tensor | tuple[Tensor, ...]:
+        """Mean softmax loss of the batch plus L2 on its embeddings; a tuple with the auxiliary ones, if there are any.
+
+        Shape: []. RecBole's trainer adds up a tuple and logs each part.
+        """
         users, positives, negatives = self._rows(interaction)
         drawn = None
         if self.shared_negatives is not None:
@@ -152,7 +188,9 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         else:
             neg_lse = candidate_logsumexp(u, n, tau, weight, drawn.hits, self._max_logit)
         loss = softmax_loss(positive, neg_lse, self.options.positive_in_denominator).mean()
-        return loss + self._regularisation(users, positives, negatives)
+        ranking = loss + self._regularisation(users, positives, negatives)
+        further = self.auxiliary_losses(users, positives)
+        return (ranking, *further) if further else ranking
 
     def predict(self, interaction: Any) -> Tensor:
         """Shape: [B] scores of the given pairs."""
@@ -195,20 +233,17 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         """reg_weight · (sum of squares of the batch's own embeddings) / 2B, as the authors have it."""
         if self.options.reg_weight == 0:
             return 0.0
-        squares = self.user_embedding(users).square().sum() + self.item_embedding(positives).square().sum()
+        user, positive = self.ego_embeddings(users, positives)
+        squares = user.square().sum() + positive.square().sum()
         if self.options.reg_negatives:
-            squares = squares + self.item_embedding(negatives).square().sum()
+            squares = squares + self.ego_embeddings(users, negatives)[1].square().sum()
         return self.options.reg_weight * squares / (2 * len(users))
 
     @torch.no_grad()
     def _evaluated(self) -> tuple[Tensor, Tensor]:
         """`encode` without dropout, whatever mode the model is in."""
-        training = self.training
-        self.eval()
-        try:
+        with evaluating(self):
             return self.encode()
-        finally:
-            self.train(training)
 
     def _training_embeddings(self) -> tuple[Tensor, Tensor]:
         users, items = self._evaluated()

@@ -125,3 +125,13 @@ def test_repeat_with_several_seeds(words, capsys):
     assert one != two and data["summary"]["test"]["ndcg@20"] == pytest.approx(expected)
     assert data["tau_strategies"] == ["adaptive"] and data["paper"] is None
     assert f"{expected['mean']:.4f} ± {expected['std']:.4f}" in capsys.readouterr().out
+
+
+def test_runs_side_by_side_come_to_the_same(words):
+    words = ["repeat", *words[1:5], "--seeds", "1", "2", *words[words.index("--data-path") :]]
+    assert main(words) == 0
+    alone = json.loads(Path("out/repeat.json").read_text())
+    assert main([*words[: words.index("out")], "beside", *words[words.index("out") + 1 :], "--parallel", "2"]) == 0
+    beside = json.loads(Path("beside/repeat.json").read_text())
+    for key in ("seed", "test_result", "best_valid_result", "best_epoch"):
+        assert [run[key] for run in alone["runs"]] == [run[key] for run in beside["runs"]]

@@ -36,7 +36,7 @@ def wheel(tmp_path_factory):
 
 def test_properties_travel_in_the_wheel(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    for path in (ROOT / "properties").rglob("*.yaml"):
+    for path in (path for path in (ROOT / "properties").rglob("*") if path.is_file()):
         assert f"recbole_adaptau/{path.relative_to(ROOT).as_posix()}" in names
     assert "recbole_adaptau/py.typed" in names
     assert not any(name.startswith(("tests", "properties")) for name in names)

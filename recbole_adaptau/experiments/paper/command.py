@@ -16,7 +16,7 @@ from ...analysis.saved import SavedRun, data_statistics
 from ...checkpoint import quoted
 from ...errors import DataError, OptionError
 from ...model import AdapTauRecommender
-from .. import report, runner
+from .. import pool, report, runner
 from . import EXPERIMENTS, page
 from .base import Asked, Experiment, Run
 
@@ -91,6 +91,7 @@ def asked_of(args: argparse.Namespace, experiment: Experiment, given: dict[str, 
 
 
 def carry_out(args: argparse.Namespace, given: dict[str, Any], command: str) -> None:
+    pool.check_workers(args.parallel)
     experiment = EXPERIMENTS[args.command]
     asked = asked_of(args, experiment, given)
     output = args.output or Path("results/paper") / f"{asked.dataset}-{'quick' if args.quick else args.protocol}"
@@ -125,7 +126,7 @@ def carry_out(args: argparse.Namespace, given: dict[str, Any], command: str) -> 
         for file, content in page.files(name, {**about, "runs": _shortened(runs)}, rows, remarks, drawn).items():
             report.write(output / file, content)
 
-    runner.carry_out(specs, output, write)
+    runner.carry_out(specs, output, write, args.parallel)
     print((output / f"{name}.md").read_text(encoding="utf-8"))
     print(f"written to {output}")
 

@@ -1,0 +1,184 @@
+"""What the documentation tells people to type: run where that takes seconds, else parsed by its program."""
+
+import importlib
+import io
+import re
+import runpy
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+from recbole.config import Config
+from recbole.utils import get_model
+
+from recbole_adaptau import cli
+from recbole_adaptau.config import documented_keys, read_yaml
+from tests.docs.commands import FILES, PROGRAMS, ROOT, Found, commands, python_blocks
+
+COMMANDS = [command for path in FILES for command in commands(path)]
+BLOCKS = [block for path in FILES for block in python_blocks(path)]
+
+# Run as they stand, but for one epoch and with little output.
+RUN = (
+    "python run_recbole_adaptau.py --model=AdapTauLightGCN --dataset=ml-100k",
+    "python run_recbole_adaptau.py -m AdapTauMF -d ml-100k --tau_strategy=fixed --tau=0.2",
+    "python docs/generate_configuration.py --check",
+    "python examples/custom_backbone.py --epochs=2",
+)
+# Neither run nor parsed, and why.
+EXCEPTIONS = {
+    "pip install": "installs; tests/e2e/test_wheel.py builds and installs the wheel",
+    "source .venv/bin/activate": "the shell's own; the file comes with every virtual environment",
+}
+# Where the words after a script's own options are configuration keys.
+TAKES_KEYS = ("recbole_adaptau.cli", "recbole_adaptau.experiments")
+
+
+def parser_of(module_name: str):
+    """The argparse parser of a module or of its __main__, by the two names it has in this project."""
+    for name in (module_name, f"{module_name}.arguments", f"{module_name}.__main__"):
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not name.startswith(error.name):
+                raise
+            continue
+        made = getattr(module, "parser", None) or getattr(module, "_parser", None)
+        if callable(made):
+            return made()
+    raise AssertionError(f"{module_name} has no function parser() that a documented command could be checked with")
+
+
+def parse(module_name: str, words: list[str]) -> None:
+    try:
+        args, rest = parser_of(module_name).parse_known_args(words)
+    except SystemExit as stop:
+        assert stop.code == 0, f"the program refuses these words: {words}"
+        return
+    keys = cli.parse_settings(rest) if module_name in TAKES_KEYS else {}
+    assert keys or not rest, f"the program does not know {rest}"
+    model, dataset = getattr(args, "model", None), getattr(args, "dataset", None)
+    if isinstance(model, str):
+        get_model(model)
+    if module_name == "recbole_adaptau.cli" and not args.resume and "protocol" not in keys:
+        files = [str(ROOT / file) for file in args.config_files.split() if (ROOT / file).is_file()]
+        name = dataset if re.fullmatch(r"[a-z0-9-]+", dataset) else "ml-100k"  # NAME and the like are the reader's
+        Config(model, name, files, keys)
+
+
+def check(found: Found) -> None:
+    program, *words = found.words
+    if program == "make":
+        targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M)
+        assert [word for word in words if "=" not in word and word not in targets] == []
+    elif program == "recbole-adaptau":
+        parse("recbole_adaptau.cli", words)
+    elif words[0] == "-m":
+        parse(words[1], words[2:])
+    else:
+        assert (ROOT / words[0]).is_file(), f"there is no {words[0]}"
+        if words[0] == "run_hyper.py":
+            parse("recbole_adaptau.experiments", ["tune", *words[1:]])
+        elif words[0].startswith(("run_recbole_adaptau", "examples/")):
+            parse("recbole_adaptau.cli", words[1:])
+        else:
+            assert set(words[1:]) <= {"--check"}
+
+
+def test_there_are_commands_to_check():
+    """If the extraction broke, everything below would pass."""
+    texts = [found.text for found in COMMANDS]
+    assert (
+        len(texts) > 25
+        and "make help" in texts
+        and {found.file for found in COMMANDS} >= {"README.md", "docs/extending.md"}
+    )
+    assert all(command in texts for command in RUN if "--check" not in command)
+    assert all(any(text.startswith(command) for text in texts) for command in EXCEPTIONS)
+    assert len(BLOCKS) >= 3
+
+
+@pytest.mark.parametrize("found", COMMANDS, ids=str)
+def test_every_command_is_one_its_program_takes(found):
+    assert found.words[0] in PROGRAMS, f"{found}: not a command; give the block a language (```text)"
+    if not found.text.startswith(tuple(EXCEPTIONS)):
+        check(found)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "make nothing",
+        "python run_nothing.py",
+        "python run_recbole_adaptau.py --model=AdapTauMFF",
+        "python run_recbole_adaptau.py --dataset",
+        "python run_recbole_adaptau.py --tau_strategy=warm",
+        "python -m recbole_adaptau.experiments grid --model AdapTauMF",
+        "python -m recbole_adaptau.benchmark speed --cores 3",
+        "python -m recbole_adaptau.nothing",
+        "python run_hyper.py --model=AdapTauMF --dataset=ml-100k --algo grid",
+    ],
+)
+def test_a_wrong_command_would_be_found(wrong, capsys):
+    with pytest.raises((AssertionError, ValueError)):
+        check(Found("README.md", 1, wrong))
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("command", RUN)
+def test_commands_that_take_seconds_run(command, monkeypatch, capsys):
+    """In this process: starting Python and importing PyTorch takes longer than the rest."""
+    script, *words = Found("", 0, command).words[1:]
+    short = [] if script.startswith("docs/") else ["--show_progress=False", "--state=ERROR"]
+    short += ["--epochs=1"] if script.startswith("run_") else []
+    monkeypatch.setattr(sys, "argv", [script, *words, *short])
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_path(str(ROOT / script), run_name="__main__")
+    assert not stop.value.code, capsys.readouterr().err
+    assert not short or "test: recall@10" in capsys.readouterr().out
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_python_blocks_run(block, monkeypatch):
+    """As written, but for fewer epochs; names a block defines stay in it."""
+    from recbole_adaptau import options, registry
+    from recbole_adaptau.temperature import STRATEGIES
+
+    monkeypatch.setattr(options, "STRATEGY_NAMES", options.STRATEGY_NAMES)
+    for names in (STRATEGIES, registry.MODELS):
+        for name in names:
+            monkeypatch.setitem(names, name, names[name])
+    code = re.sub(r'"epochs": \d+', '"epochs": 1, "show_progress": False, "state": "ERROR"', block.text)
+    assert '"epochs": 1' in code or "run_recbole_adaptau(" not in code
+    known = (set(STRATEGIES), set(registry.MODELS))
+    try:
+        with redirect_stdout(io.StringIO()):
+            exec(compile(code, str(block), "exec"), {"__name__": "documentation"})
+    finally:
+        for names, before in zip((STRATEGIES, registry.MODELS), known, strict=True):
+            for name in set(names) - before:
+                del names[name]
+
+
+def test_the_configuration_reference_is_what_the_properties_say():
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        reference = importlib.import_module("generate_configuration").reference()
+    finally:
+        sys.path.remove(str(ROOT / "docs"))
+    assert (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == reference, "run: make docs"
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((ROOT / "properties").glob("*.yaml")) + sorted((ROOT / "properties/model").glob("*.yaml")),
+    ids=lambda path: path.stem,
+)
+def test_every_key_of_the_properties_is_explained(path: Path):
+    explained = {key: (default, meaning) for _, key, default, meaning in documented_keys(path)}
+    assert list(explained) == list(read_yaml(path))
+    assert all(
+        re.match(r"\((str|int|float|bool|list|dict)( or \w+)?\) \w", meaning) for _, meaning in explained.values()
+    )

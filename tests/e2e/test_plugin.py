@@ -1,0 +1,54 @@
+"""The table of RecBole's models before and after: the right runs, and the figures of their folders."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from recbole_adaptau.experiments import plugin
+from recbole_adaptau.experiments.__main__ import main
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def words(board):
+    settings = {key: board[key] for key in ("benchmark_filename", "load_col", "embedding_size", "train_batch_size")}
+    return [
+        "plugin", "--models", "BPR", "ENMF", "--dataset", "board", "--seeds", "1", "2", "--data-path",
+        board["data_path"], "--output", "out", "--epochs=1", *(f"--{key}={value}" for key, value in settings.items()),
+    ]  # fmt: skip
+
+
+def test_before_and_after_come_from_the_run_folders(words):
+    assert main(words) == 0
+    results = {path.parent.name: json.loads(path.read_text()) for path in Path("out/runs").glob("*/result.json")}
+    models = ("BPR", "AdapTauBPR", "ENMF", "AdapTauENMF")
+    assert set(results) == {f"{model}-seed{seed}" for model in models for seed in (1, 2)}
+    assert all(result["model"] == name.split("-")[0] for name, result in results.items())
+    assert all(("tau_0" in result) == name.startswith("AdapTau") for name, result in results.items())
+    table = Path("out/plugin.md").read_text()
+    for model in ("BPR", "ENMF"):
+        means = []
+        for name in (model, f"AdapTau{model}"):
+            values = [results[f"{name}-seed{seed}"]["test_result"]["ndcg@20"] for seed in (1, 2)]
+            means.append(sum(values) / 2)
+        row = re.search(rf"^\| {model} \|.*$", table, re.M)[0].split(" | ")
+        assert row[4].startswith(f"{means[0]:.4f} ± ") and row[5].startswith(f"{means[1]:.4f} ± ")
+        assert row[6] == f"{100 * (means[1] / means[0] - 1):+.1f} %"
+
+
+def test_a_model_that_cannot_be_adapted_ends_it_before_any_run(words, capsys):
+    assert main([word if word != "ENMF" else "MultiVAE" for word in words]) == 2
+    assert "MultiVAE cannot be adapted: it is an autoencoder" in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
+def test_half_a_table_leaves_gaps():
+    run = {"name": "BPR-seed1", "seed": 1, "seconds": 2.0, "best_epoch": 3, "best_valid_score": 0.1}
+    run |= {part: {"recall@20": 0.2, "ndcg@20": 0.1} for part in ("best_valid_result", "test_result")}
+    data = plugin.collected({"models": ["BPR", "NGCF"]}, [run])
+    (row,) = data["summary"]
+    assert row["model"] == "BPR" and row["after"] is None and plugin.change(row, "ndcg@20") is None
+    assert row["before"]["test"]["ndcg@20"] == {"mean": 0.1, "std": None} and row["before"]["best_epochs"] == [3]
