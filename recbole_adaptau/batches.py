@@ -8,6 +8,8 @@ from recbole.data.dataloader import TrainDataLoader
 from recbole.data.interaction import Interaction
 from recbole.data.transform import Equal
 
+from .distributed import RankSampler
+
 
 class Batches:
     """Iterates a TrainDataLoader that hands out plain positives: one permutation, then slices of tensors.
@@ -21,13 +23,12 @@ class Batches:
 
     @staticmethod
     def fits(loader: Any) -> bool:
-        """Whether the loader does nothing but hand out rows of its dataset in this process."""
+        """Whether the loader does nothing but hand out rows of its dataset, without workers."""
         return (
             type(loader) is TrainDataLoader
             and loader.neg_sample_args["distribution"] == "none"
             and isinstance(loader.transform, Equal)
             and loader.num_workers == 0
-            and loader.config["single_spec"]
             and loader._dataset.user_feat is None
             and loader._dataset.item_feat is None
         )
@@ -43,10 +44,15 @@ class Batches:
         number = len(self.loader._dataset)
         generator = self.loader.generator
         torch.empty((), dtype=torch.int64).random_(generator=generator)  # PyTorch draws a seed for workers here
-        if self.loader.shuffle:
+        order = None
+        if isinstance(self.loader.sampler, RankSampler):
+            order = self.loader.sampler.draw()
+            number = len(order)
+        elif self.loader.shuffle:
             order = torch.randperm(number, generator=generator)
             # RandomSampler draws once more for the rest of a last, partial round, which is always empty here.
             torch.randperm(number, generator=generator)
+        if order is not None:
             rows = {name: values[order] for name, values in rows.items()}
         for start in range(0, number, self.loader.step):
             yield Interaction({name: values[start : start + self.loader.step] for name, values in rows.items()})

@@ -11,7 +11,8 @@ import yaml
 from .checkpoint import quoted
 from .config import PROPERTIES, YamlLoader, documented_keys
 from .errors import AdapTauError, OptionError
-from .quick_start import resume, run_recbole_adaptau
+from .launcher import PORT, TIMEOUT
+from .quick_start import resume, run_processes
 from .runs import RunFolder
 
 EXAMPLES = """examples:
@@ -21,6 +22,7 @@ EXAMPLES = """examples:
   %(prog)s -m LightGCN -d ml-100k --epochs=20           a model of RecBole's own
   %(prog)s -m AdapTauNGCF -d ml-100k                    the same inside Adap-tau: AdapTau and its name
   %(prog)s --resume=runs/ml-100k/AdapTauMF/RUN          go on after an interruption
+  %(prog)s -m AdapTauMF --nproc=2                       two processes, half a batch each
 """
 
 
@@ -31,16 +33,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.argv = sys.argv[:1]
     try:
         settings = parse_settings(rest)
+        group = {key: getattr(args, key) for key in ("world_size", "ip", "port", "group_offset", "rank_timeout")}
         if args.resume:
             if settings:
                 raise OptionError(f"--resume takes the settings of its run; remove {', '.join(settings)}.")
-            folder = args.resume
-            resume(folder)
+            result = resume(args.resume, nproc=args.nproc, **group)
         else:
-            _check_processes(args.nproc, args.world_size)
             files = _existing(args.config_files.split())
-            folder = run_recbole_adaptau(args.model, args.dataset, files, settings)["run_folder"]
-        print(summary(RunFolder(folder)))
+            nproc = 1 if args.nproc is None else args.nproc
+            result = run_processes(args.model, args.dataset, files, settings, nproc=nproc, **group)
+        if result["run_folder"] is None:
+            print("done; the run folder is on the machine of rank 0")
+        else:
+            print(summary(RunFolder(result["run_folder"])))
     except AdapTauError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -98,14 +103,6 @@ def _existing(files: list[str]) -> list[str]:
     return files
 
 
-def _check_processes(nproc: int, world_size: int) -> None:
-    if nproc > 1 or world_size > 1:
-        raise OptionError(
-            f"--nproc={nproc} --world_size={world_size}: this version trains in one process, which uses all cores; "
-            "leave both out."
-        )
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="Train and test a recommender with RecBole; our models need no temperature.",
@@ -117,8 +114,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dataset", "-d", default="ml-100k", help="dataset name (default: %(default)s)")
     parser.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
     parser.add_argument("--resume", metavar="RUN_FOLDER", help="continue an interrupted run")
-    parser.add_argument("--nproc", type=int, default=1, help="processes on this machine (default: %(default)s)")
-    parser.add_argument("--world_size", type=int, default=-1, help="processes on all machines")
+    several = parser.add_argument_group("several processes", "the batch is shared among all; see the README")
+    several.add_argument("--nproc", type=int, help="processes on this machine (default: 1, or as the resumed run had)")
+    several.add_argument("--world_size", type=int, default=-1, help="processes on all machines (default: nproc)")
+    several.add_argument("--ip", default="localhost", help="the machine of rank 0 (default: %(default)s)")
+    several.add_argument("--port", help=f"where they meet there (default: any, or {PORT} for several machines)")
+    several.add_argument("--group_offset", type=int, default=0, help="rank of this machine's first process")
+    several.add_argument("--rank_timeout", type=float, default=TIMEOUT, help="seconds to wait for others (%(default)s)")
     return parser
 
 

@@ -8,6 +8,8 @@ from recbole.data.dataloader import FullSortEvalDataLoader
 from recbole.evaluator import Collector
 from torch import Tensor
 
+from .distributed import RankSampler
+
 # The columns of a score matrix are looked at in this many interleaved groups; see `top_items`.
 GROUPS = 16
 
@@ -21,17 +23,19 @@ class EvalBatches(FullSortEvalDataLoader):
     def __init__(self, loader: FullSortEvalDataLoader):
         # No DataLoader is built: this is another view of one that exists.
         self.__dict__.update(loader.__dict__)
-        self._history_counts, self._history = _concatenated(loader.uid2history_item[loader.uid_list.numpy()])
-        self._positive_counts, self._positives = _concatenated(loader.uid2positive_item[loader.uid_list.numpy()])
+        if isinstance(loader.sampler, RankSampler):  # of several processes, each has its part of the users
+            self.uid_list, self.user_df = loader.uid_list[loader.sampler.part], loader.user_df[loader.sampler.part]
+        users = self.uid_list.numpy()
+        self._history_counts, self._history = _concatenated(loader.uid2history_item[users])
+        self._positive_counts, self._positives = _concatenated(loader.uid2positive_item[users])
 
     @staticmethod
     def fits(loader: Any) -> bool:
-        """Whether the loader hands out its users in order, in this process."""
+        """Whether the loader hands out its users in order, without workers."""
         return (
             type(loader) is FullSortEvalDataLoader
             and not loader.is_sequential
             and loader.num_workers == 0
-            and loader.config["single_spec"]
             and len(loader.uid_list) > 0
         )
 

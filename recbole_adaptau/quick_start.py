@@ -1,5 +1,9 @@
 """RecBole's quick start with a run folder, by RecBole's own signatures and results."""
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +12,7 @@ from recbole.config import Config
 
 from .checkpoint import quoted, shielded_argv
 from .errors import CheckpointError
+from .launcher import TIMEOUT, Group, ProcessError, launch
 from .runs import RunFolder
 
 
@@ -43,6 +48,74 @@ def run_recbole_adaptau(
     return {**result, "run_folder": folder}
 
 
+def run_processes(
+    model: str | None = None,
+    dataset: str | None = None,
+    config_file_list: list[str] | None = None,
+    config_dict: dict[str, Any] | None = None,
+    saved: bool = True,
+    nproc: int = 1,
+    world_size: int = -1,
+    ip: str = "localhost",
+    port: int | str | None = None,
+    group_offset: int = 0,
+    rank_timeout: float = TIMEOUT,
+) -> dict[str, Any]:
+    """`run_recbole_adaptau` in several processes, on one machine or several, by the signature of RecBole's `run`.
+
+    Args:
+        model, dataset, config_file_list, config_dict, saved: As there.
+        nproc: Processes on this machine; the batch is shared among all.
+        world_size: Processes on all machines; -1 for `nproc`.
+        ip: The machine of rank 0.
+        port: Where the processes meet there; None for any free one on one machine, and for 5678 on several.
+        group_offset: The rank of this machine's first process.
+        rank_timeout: Seconds a process waits for the others before it gives up.
+
+    Returns:
+        As there; on a machine without rank 0, run_folder is None.
+    """
+    group = Group.checked(nproc, world_size, ip, port, group_offset, rank_timeout)
+    if group.world_size == 1:
+        return run_recbole_adaptau(model, dataset, config_file_list, config_dict, saved)
+    settings = {**(config_dict or {}), "record_run": True, "nproc": group.nproc, "world_size": group.world_size}
+    config = Config(model, dataset, config_file_list, dict(settings))
+    backend = group.check(config)
+    with _folder_here(group, config) as folder:
+        args = (model, dataset, config_file_list, settings | quoted({"run_folder": folder}), saved)
+        try:
+            result = launch(group, backend, _rank, *args)
+        except ProcessError as error:
+            if not RunFolder(folder).last.is_file():
+                raise
+            raise ProcessError(f"{error} Every finished epoch is saved; continue with: --resume={folder}") from error
+        except KeyboardInterrupt:
+            if RunFolder(folder).last.is_file():
+                getLogger().warning(f"Interrupted; every finished epoch is saved. Continue with: --resume={folder}")
+            raise
+    return {**result, "run_folder": folder if group.offset == 0 else None}
+
+
+@contextmanager
+def _folder_here(group: Group, config: Config) -> Iterator[str]:
+    """The run folder, ready for all processes of this machine; only rank 0's machine keeps one."""
+    if group.offset > 0:
+        with tempfile.TemporaryDirectory() as folder:
+            yield folder
+        return
+    if not config["resume"]:
+        RunFolder(config["run_folder"]).refuse_if_used()
+    Path(config["run_folder"]).mkdir(parents=True, exist_ok=True)
+    yield config["run_folder"]
+
+
+def _rank(
+    local_rank: int, model: str, dataset: str, files: list[str] | None, settings: dict[str, Any], saved: bool
+) -> dict[str, Any]:
+    """One process's part of a run."""
+    return recbole_quick_start.run_recbole(model, dataset, files, {**settings, "local_rank": local_rank}, saved)
+
+
 def objective_function(
     config_dict: dict[str, Any] | None = None,
     config_file_list: list[str] | None = None,
@@ -63,10 +136,16 @@ def load_data_and_model(model_file: str | Path) -> tuple[Any, ...]:
     return recbole_quick_start.load_data_and_model(str(path))
 
 
-def resume(run_folder: str | Path, saved: bool = True) -> dict[str, Any]:
+def resume(run_folder: str | Path, saved: bool = True, nproc: int | None = None, **group: Any) -> dict[str, Any]:
     """Continue an interrupted run from its last whole epoch, as if it had not stopped.
 
     A run that is complete already is not trained again; its result is returned.
+
+    Args:
+        run_folder: The folder of the run.
+        saved: Whether to save checkpoints.
+        nproc: Processes on this machine; None for as many as the run had.
+        group: world_size, ip, port, group_offset and rank_timeout as for `run_processes`.
     """
     run = RunFolder.existing(run_folder)
     if run.is_complete:
@@ -79,8 +158,12 @@ def resume(run_folder: str | Path, saved: bool = True) -> dict[str, Any]:
             "run_folder": str(run.path),
         }
     settings = {**run.settings(), "run_folder": str(run.path), "resume": True}
+    before = settings.pop("nproc", 1), settings.pop("world_size", -1)
+    if nproc is None:
+        nproc, group["world_size"] = before if group.get("world_size", -1) <= 0 else (1, group["world_size"])
+    model, dataset = settings["model"], settings["dataset"]
     with shielded_argv():
-        result = recbole_quick_start.run_recbole(
-            settings["model"], settings["dataset"], config_dict=quoted(settings), saved=saved
-        )
+        if nproc != 1 or group.get("world_size", -1) > 1:
+            return run_processes(model, dataset, None, quoted(settings), saved, nproc, **group)
+        result = recbole_quick_start.run_recbole(model, dataset, config_dict=quoted(settings), saved=saved)
     return {**result, "run_folder": str(run.path)}

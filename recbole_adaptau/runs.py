@@ -17,6 +17,7 @@ import yaml
 from recbole.config import Config
 
 from .checkpoint import config_settings, plain
+from .distributed import world_size
 from .errors import DataError
 
 PACKAGES = ("recbole", "torch", "numpy", "scipy", "pandas", "recbole_adaptau")
@@ -129,6 +130,7 @@ def environment(config: Config) -> dict[str, Any]:
         "processor": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "torch_threads": torch.get_num_threads(),
+        "processes": world_size(),
         "device": str(config["device"]),
         "versions": versions,
     }

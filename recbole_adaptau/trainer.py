@@ -1,7 +1,6 @@
 """RecBole's trainer, extended through its own seams: one event per epoch, a run folder, and exact resuming."""
 
 import math
-import random
 import time
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -12,7 +11,7 @@ from recbole.trainer import Trainer
 from recbole.utils import set_color
 from torch import Tensor
 
-from . import checkpoint
+from . import checkpoint, distributed, randomness
 from .batches import Batches
 from .config import notes
 from .errors import CheckpointError
@@ -25,6 +24,8 @@ from .toplists import group_statistics
 class RunRecorder(Trainer):
     """Mixed in before a RecBole trainer; does nothing where the configuration names no run folder.
 
+    Of several processes only rank 0 has a `run`; the others take part in what is saved and resumed.
+
     When an epoch begins, the one before it is over with all that RecBole's `fit` did about it. That is the moment
     when its record is written and the whole state saved to last.pth; best.pth is written where RecBole saves.
     """
@@ -33,8 +34,8 @@ class RunRecorder(Trainer):
 
     def __init__(self, config: Any, model: Any):
         super().__init__(config, model)
-        # Of several processes only the first writes.
-        self.run = RunFolder(config["run_folder"]) if config["run_folder"] and config["local_rank"] == 0 else None
+        self._folder = RunFolder(config["run_folder"]) if config["run_folder"] else None
+        self.run = self._folder if distributed.is_first() else None
         self._record: dict[str, Any] | None = None
         self._train_data: Any = None
         self._finished = self._saving = self._validating = False
@@ -42,18 +43,21 @@ class RunRecorder(Trainer):
             self.saved_model_file = str(self.run.best)
 
     def fit(self, train_data: Any, valid_data: Any = None, *args: Any, **kwargs: Any) -> tuple[float, Any]:
-        if self.run is None:
+        if self._folder is None:
             return super().fit(train_data, valid_data, *args, **kwargs)
         self._train_data = train_data
         self._saving = kwargs.get("saved", args[1] if len(args) > 1 else True)
-        self.run.begin(self.config)
-        self.logger.info(set_color("run folder", "yellow") + f": {self.run.path}")
-        for note in notes(self.config):
-            self.logger.warning(note)
+        if self.run is not None:
+            self.run.begin(self.config)
+            self.logger.info(set_color("run folder", "yellow") + f": {self.run.path}")
+            for note in notes(self.config):
+                self.logger.warning(note)
         if self.config["resume"]:
-            if self.run.last.is_file():
-                self.resume_checkpoint(self.run.last)
-            self.run.keep_epochs_before(self.start_epoch)
+            with distributed.file_of_first(self._folder.last, self.device) as last:
+                if last.is_file():
+                    self.resume_checkpoint(last)
+            if self.run is not None:
+                self.run.keep_epochs_before(self.start_epoch)
         if self._finished:
             self.eval_collector.data_collect(train_data)  # RecBole's fit would have done so
         else:
@@ -61,7 +65,7 @@ class RunRecorder(Trainer):
                 super().fit(train_data, valid_data, *args, **kwargs)
             except KeyboardInterrupt:
                 self.logger.warning(
-                    f"Interrupted; every finished epoch is saved. Continue with: --resume={self.run.path}"
+                    f"Interrupted; every finished epoch is saved. Continue with: --resume={self._folder.path}"
                 )
                 raise
             self._finished = True
@@ -115,7 +119,10 @@ class RunRecorder(Trainer):
 
     def _save_last(self, next_epoch: int) -> None:
         """All that is needed to go on as if nothing had happened."""
-        if self.run is None or not self._saving:
+        if self._folder is None or not self._saving:
+            return
+        random, *others = distributed.gathered_states(randomness.state(), self.device)
+        if self.run is None:
             return
         checkpoint.save(
             {
@@ -128,15 +135,16 @@ class RunRecorder(Trainer):
                 "state_dict": self.model.state_dict(),
                 "other_parameter": checkpoint.other_parameter(self.model),
                 "optimizers": {name: optimiser.state_dict() for name, optimiser in self._optimisers().items()},
-                "random": _random_state(),
-                "loaders": [generator.get_state() for generator in _generators(self._train_data)],
+                "random": random,
+                "random_of_other_ranks": others,
+                "loaders": [generator.get_state() for generator in randomness.generators(self._train_data)],
             },
             self.run.last,
         )
 
     def resume_checkpoint(self, resume_file: Any) -> None:
         """Continue from a last.pth of a run folder; anything else goes to RecBole."""
-        if self.run is None:
+        if self._folder is None:
             super().resume_checkpoint(resume_file)
             return
         state = checkpoint.load(resume_file, map_location=self.device)
@@ -162,8 +170,8 @@ class RunRecorder(Trainer):
         self.cur_step = state["cur_step"]
         self.best_valid_score = state["best_valid_score"]
         self.best_valid_result = state["best_valid_result"]
-        _restore_random_state(state["random"])
-        for generator, position in zip(_generators(self._train_data), state["loaders"], strict=True):
+        randomness.restore([state["random"], *state.get("random_of_other_ranks", ())], self.config["seed"])
+        for generator, position in zip(randomness.generators(self._train_data), state["loaders"], strict=True):
             generator.set_state(position.cpu())
         self.logger.info(f"Resuming from epoch {self.start_epoch} of {resume_file}")
 
@@ -202,6 +210,8 @@ class AdapTauTrainer(RunRecorder):
 
     def __init__(self, config: Any, model: Any):
         super().__init__(config, model)
+        if isinstance(self.optimizer, RowAdam):
+            distributed.check_row_updates(config["model"], self.model.encode())
         self.eval_collector = TopkCollector(config)
         self._eval_batches: WeakKeyDictionary[Any, EvalBatches] = WeakKeyDictionary()
         self._scores = torch.empty(0)
@@ -242,6 +252,9 @@ class AdapTauTrainer(RunRecorder):
             self.model.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True
         )
 
+    def sync_grad_loss(self) -> Any:
+        return distributed.zero_of_all(self.model)
+
     def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
         batches = Batches(train_data) if Batches.fits(train_data) else train_data
         return super()._train_epoch(batches, epoch_idx, *args, **kwargs)
@@ -251,6 +264,7 @@ class AdapTauTrainer(RunRecorder):
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         state = self.model.begin_epoch(epoch_idx)
+        distributed.share(self.model.strategy.buffers())  # each rank drew items of its own for the users' losses
         self.logger.info(
             set_color(f"epoch {epoch_idx} temperature", "green")
             + f" [{self.model.strategy.describe()}, tau_u = {state['tau_u_min']:.4f} / {state['tau_u_mean']:.4f} / "
@@ -279,31 +293,3 @@ def learning_rate_factor(schedule: str, epoch: int, epochs: int) -> float:
     """Share of the learning rate used in an epoch: linear and cosine fall from 1 towards 0 over all epochs."""
     done = epoch / epochs
     return {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1.0 + math.cos(math.pi * done))}[schedule]
-
-
-def _generators(loader: Any) -> list[torch.Generator]:
-    """What decides the order of a loader's batches; a knowledge-graph loader has two loaders inside."""
-    inner = (loader, getattr(loader, "general_dataloader", None), getattr(loader, "kg_dataloader", None))
-    found = (getattr(part, "generator", None) for part in inner)
-    return [generator for generator in found if isinstance(generator, torch.Generator)]
-
-
-def _random_state() -> dict[str, Any]:
-    """Python's, NumPy's and PyTorch's generators as plain data."""
-    name, keys, *rest = np.random.get_state(legacy=True)
-    return {
-        "python": random.getstate(),
-        "numpy": (name, torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest),
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-    }
-
-
-def _restore_random_state(state: dict[str, Any]) -> None:
-    version, internal, gauss = state["python"]
-    random.setstate((version, tuple(internal), gauss))
-    name, keys, *rest = state["numpy"]
-    np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), *rest))
-    torch.set_rng_state(state["torch"].cpu())
-    if state["cuda"] and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all([part.cpu() for part in state["cuda"]])

@@ -1,8 +1,9 @@
 """Repairs to RecBole 1.2.1, put in place when this package is imported.
 
 Each patch is one small function that says what is wrong and which RecBole issue reports it. None of them
-changes what a working run computes, but for the two that RecBole gets wrong: popularity sampling no longer
-counts validation and test interactions, and the padding id no longer counts as an item or a user.
+changes what a working run computes, but for what RecBole gets wrong: popularity sampling no longer counts
+validation and test interactions, the padding id no longer counts as an item or a user, and several processes
+compute what one would.
 """
 
 import warnings
@@ -31,6 +32,7 @@ def _patches() -> tuple[Callable[[], None], ...]:
         metrics,
         ncl,
         noise,
+        ranks,
         sampling,
         splits,
         topk,
@@ -56,6 +58,13 @@ def _patches() -> tuple[Callable[[], None], ...]:
         topk.score_any_user,
         noise.silence_recbole_warnings,
         ncl.cluster_small_data,
+        ranks.join_on_any_device,
+        ranks.wrap_on_any_device,
+        ranks.make_folders_together,
+        ranks.share_rows_exactly,
+        ranks.weigh_ranks_by_rows,
+        ranks.evaluate_over_all_users,
+        ranks.load_what_rank_0_saved,
     )
 
 

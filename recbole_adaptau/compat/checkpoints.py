@@ -8,7 +8,7 @@ from recbole.quick_start import quick_start
 from recbole.trainer import trainer as trainers
 from recbole.utils import set_color
 
-from recbole_adaptau import checkpoint
+from recbole_adaptau import checkpoint, distributed
 from recbole_adaptau.compat.patching import replace_everywhere
 from recbole_adaptau.errors import CheckpointError
 
@@ -24,7 +24,7 @@ def save_plain_checkpoints() -> None:
     torch.serialization.add_safe_globals(checkpoint.DATA_CLASSES)
 
     def _save_checkpoint(self: Any, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
-        if not self.config["single_spec"] and self.config["local_rank"] != 0:
+        if not distributed.is_first():  # RecBole asks for the first of its machine
             return
         saved_model_file = kwargs.pop("saved_model_file", self.saved_model_file)
         state = {
@@ -48,7 +48,8 @@ def save_plain_checkpoints() -> None:
             "optimizer": self.optimizer.state_dict(),
             "other_parameter": checkpoint.other_parameter(self.model),
         }
-        checkpoint.save(state, saved_model_file)
+        if distributed.is_first():
+            checkpoint.save(state, saved_model_file)
         self.saved_model_file = saved_model_file
 
     def _save_tree_checkpoint(self: Any, epoch: int) -> None:

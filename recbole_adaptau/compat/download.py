@@ -17,6 +17,7 @@ import yaml
 from recbole.data.dataset import dataset as datasets
 from recbole.utils.url import rename_atomic_files
 
+from recbole_adaptau import distributed
 from recbole_adaptau.errors import DataError, did_you_mean
 
 _ASK_ABOVE = 1 << 30
@@ -132,15 +133,25 @@ def download_without_process_group() -> None:
     Content-Length, and leaves its half-made folder behind.
     """
 
-    def _download(self: Any) -> None:
-        try:
-            if self.config["local_rank"] == 0:
-                _provide(self)
-        finally:
-            # Reached on failure as well: the other processes are waiting and have the same thing to report.
-            if torch.distributed.is_available() and torch.distributed.is_initialized():
-                torch.distributed.barrier()
+    load = datasets.Dataset._load_data
 
+    def _load_data(self: Any, token: str, dataset_path: str) -> None:
+        if distributed.is_active():
+            # All wait for one another here, whether they still find the folder absent or not: RecBole's processes wait
+            # only if they do, and one that comes late leaves the others waiting.
+            try:
+                if self.config["local_rank"] == 0 and not os.path.exists(dataset_path):
+                    _provide(self)
+            finally:
+                torch.distributed.barrier()
+        load(self, token, dataset_path)
+
+    def _download(self: Any) -> None:
+        if self.config["local_rank"] != 0:
+            raise DataError(f"the dataset '{self.dataset_name}' could not be provided by the process that tried to.")
+        _provide(self)
+
+    datasets.Dataset._load_data = _load_data
     datasets.Dataset._download = _download
 
 

@@ -13,6 +13,7 @@ from recbole.utils import logger as recbole_logger
 from recbole.utils import utils
 from torch.utils.tensorboard import SummaryWriter
 
+from recbole_adaptau import distributed
 from recbole_adaptau.compat.patching import replace_everywhere
 
 _LEVELS = {
@@ -42,7 +43,7 @@ def log_every_run() -> None:
     """Give each run its log, where RecBole's basicConfig does nothing after the first in a process.
 
     Only the handlers of the previous run are taken down. With `run_folder` in the config, the log is
-    `<run_folder>/run.log` and `./log` is not made.
+    `<run_folder>/run.log` and `./log` is not made. Of several processes only the first has a file.
     """
 
     def init_logger(config: Any) -> None:
@@ -64,12 +65,15 @@ def log_every_run() -> None:
                 log_colors=recbole_logger.log_colors_config,
             )
         )
-        file = logging.FileHandler(_log_file(config), encoding="utf-8")
-        file.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%a %d %b %Y %H:%M:%S"))
-        file.addFilter(recbole_logger.RemoveColorFilter())
-        if isinstance(config["run_folder"], str):
-            vars(file)["run_folder"] = config["run_folder"]
-        for handler in (console, file):
+        handlers: list[logging.Handler] = [console]
+        if distributed.is_first():
+            file = logging.FileHandler(_log_file(config), encoding="utf-8")
+            file.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%a %d %b %Y %H:%M:%S"))
+            file.addFilter(recbole_logger.RemoveColorFilter())
+            if isinstance(config["run_folder"], str):
+                vars(file)["run_folder"] = config["run_folder"]
+            handlers.append(file)
+        for handler in handlers:
             handler.setLevel(level)
             root.addHandler(handler)
             _installed.append(handler)
@@ -79,11 +83,23 @@ def log_every_run() -> None:
     replace_everywhere(recbole_logger.init_logger, init_logger)
 
 
+class _Nowhere:
+    """A TensorBoard writer of a process that writes nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: None
+
+
 def tensorboard_in_run_folder() -> None:
-    """Write TensorBoard's events to `<run_folder>/tensorboard`; RecBole hard-codes `./log_tensorboard`."""
+    """Write TensorBoard's events to `<run_folder>/tensorboard`; RecBole hard-codes `./log_tensorboard`.
+
+    Of several processes only the first writes; RecBole's all do.
+    """
     original = utils.get_tensorboard
 
-    def get_tensorboard(logger: logging.Logger) -> SummaryWriter:
+    def get_tensorboard(logger: logging.Logger) -> Any:
+        if not distributed.is_first():
+            return _Nowhere()
         for handler in logging.getLogger().handlers:
             if hasattr(handler, "run_folder"):
                 return SummaryWriter(os.path.join(handler.run_folder, "tensorboard"))

@@ -8,7 +8,7 @@ import torch
 from recbole.evaluator import metrics
 from recbole.evaluator.collector import Collector
 
-_PER_EVALUATION = ("rec.topk", "rec.meanrank", "rec.score", "rec.items", "data.label")
+PER_EVALUATION = ("rec.topk", "rec.meanrank", "rec.score", "rec.items", "data.label")
 
 
 def collect_numbers_and_counters() -> None:
@@ -31,7 +31,7 @@ def collect_numbers_and_counters() -> None:
             if isinstance(value, torch.Tensor):
                 held[key] = value.cpu()
         returned = copy.deepcopy(self.data_struct)
-        for key in _PER_EVALUATION:
+        for key in PER_EVALUATION:
             held.pop(key, None)
         return returned
 

@@ -60,7 +60,6 @@ def test_unreadable_words_are_named(words, message):
         (["-m", "AdaptauMF"], "Did you mean 'AdapTauMF'?"),
         (["-d", "nowhere"], "nowhere"),
         (["--config_files=missing.yaml"], "there is no file"),
-        (["--nproc=2"], "this version trains in one process"),
         (["--resume=nothing"], "nothing is not a run folder"),
         (["--resume=nothing", "--epochs=3"], "--resume takes the settings of its run; remove epochs"),
         (["--protocol=paper"], "needs data with a given split"),
