@@ -25,10 +25,13 @@ setup(
         "scipy>=1.11,<1.13",  # RecBole issue 2215: dok_matrix._update is gone in 1.13
         "setuptools<81",  # RecBole issue 2215: ray 2.6.3 imports pkg_resources
         "PyYAML>=6",
+        "safetensors>=0.4",
         "tqdm>=4.60",
     ],
     extras_require={
         "ncl": ["faiss-cpu>=1.8"],
+        "faiss": ["faiss-cpu>=1.8"],
+        "parquet": ["pyarrow>=14,<23"],  # later ones need NumPy 2
         "tune": ["hyperopt==0.2.5"],
         "plot": ["matplotlib>=3.7"],
     },

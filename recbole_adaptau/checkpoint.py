@@ -140,6 +140,13 @@ def rebuild_config(settings: Mapping[str, Any]) -> Config:
         return Config(model=settings["model"], dataset=settings["dataset"], config_dict=quoted(plain(settings)))
 
 
+def refuse_other_run(saved: Mapping[str, Any], settings: Any, path: Any) -> None:
+    """Raise if a checkpoint with the settings `saved` is of another model or dataset than `settings` say."""
+    for key in ("model", "dataset"):
+        if saved.get(key) != settings[key]:
+            raise CheckpointError(f"{path} is of {key} {saved.get(key)}, but this run has {settings[key]}.")
+
+
 def _refuse_unreadable(value: Any, where: str) -> None:
     """Raise for what `load` would refuse, while the previous checkpoint is still in place."""
     kind = type(value)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from recbole.data.dataloader import FullSortEvalDataLoader
+from recbole.data.interaction import Interaction
 from recbole.evaluator import Collector
 from torch import Tensor
 
@@ -74,6 +75,34 @@ class TopkCollector(Collector):
             hit = (positives[place] == wanted).long()
             counts = torch.bincount(positive_u, minlength=users).unsqueeze(1)
             self.data_struct.update_tensor("rec.topk", torch.cat((hit, counts), dim=1))
+
+
+class ScoreBuffer:
+    """The scores of all items for a batch of users, every batch in the same memory where the model can.
+
+    Fresh pages cost as much as the product itself.
+    """
+
+    def __init__(self) -> None:
+        self._memory = torch.empty(0)
+
+    @torch.no_grad()
+    def scores(self, model: Any, users: Tensor, seen: tuple[Tensor, Tensor] | None) -> Tensor:
+        """Scores of which the padding's and those at `seen` (rows, items) are -inf; good until the next call.
+
+        Shape: users [B] → [B, n_items].
+        """
+        if not hasattr(model, "score_items"):
+            scores = model.full_sort_predict(Interaction({model.USER_ID: users})).view(len(users), model.n_items)
+        else:
+            size = len(users) * model.n_items
+            if self._memory.numel() < size:
+                self._memory = torch.empty(size, device=users.device)
+            scores = model.score_items(users, self._memory[:size].view(len(users), model.n_items))
+        scores[:, 0] = -torch.inf
+        if seen is not None:
+            scores[seen] = -torch.inf
+        return scores
 
 
 def top_items(scores: Tensor, k: int) -> Tensor:

@@ -126,14 +126,24 @@ def objective_function(
     return recbole_quick_start.objective_function(settings, config_file_list, saved)
 
 
-def load_data_and_model(model_file: str | Path) -> tuple[Any, ...]:
-    """Config, model, dataset and the three loaders of a checkpoint, or of a run folder's best epoch."""
-    path = Path(model_file)
-    if path.is_dir():
-        path = RunFolder.existing(path).best
-        if not path.is_file():
-            raise CheckpointError(f"{model_file} has no best.pth yet: no epoch was saved there.")
-    return recbole_quick_start.load_data_and_model(str(path))
+def load_data_and_model(model_file: str | Path, data_path: str | Path | None = None) -> tuple[Any, ...]:
+    """Config, model, dataset and the three loaders of a checkpoint, or of a run folder's best epoch.
+
+    Args:
+        model_file: A run folder, or a checkpoint file.
+        data_path: For a run folder, where the datasets lie now, if they have moved since.
+    """
+    if not Path(model_file).is_dir():
+        return recbole_quick_start.load_data_and_model(str(model_file))
+    run = RunFolder.existing(model_file)
+    if not run.best.is_file():
+        raise CheckpointError(f"{model_file} has no best.pth yet: no epoch was saved there.")
+    settings = run.settings()
+    if data_path is not None and "data_path" in settings:  # ml-100k is RecBole's own and has none
+        settings["data_path"] = str(data_path)
+    loaded = recbole_quick_start.load_data_and_model(str(run.best), settings)
+    run.refuse_other_ids(loaded[2])
+    return loaded
 
 
 def resume(run_folder: str | Path, saved: bool = True, nproc: int | None = None, **group: Any) -> dict[str, Any]:

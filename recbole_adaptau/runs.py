@@ -1,9 +1,11 @@
 """The run folder: everything one run leaves behind, in plain formats that anything can read.
 
-config.yaml, environment.json, epochs.jsonl (a line an epoch), temperatures.npz, result.json (there when the run
-is complete), error.json (there when it failed), best.pth, last.pth, run.log and tensorboard/.
+config.yaml, environment.json, data.json (what tells the data from other data), epochs.jsonl (a line an epoch),
+temperatures.npz, result.json (there when the run is complete), error.json (there when it failed), best.pth, last.pth,
+run.log and tensorboard/.
 """
 
+import hashlib
 import json
 import os
 import platform
@@ -18,7 +20,7 @@ from recbole.config import Config
 
 from .checkpoint import config_settings, plain
 from .distributed import world_size
-from .errors import DataError
+from .errors import CheckpointError, DataError, did_you_mean
 
 PACKAGES = ("recbole", "torch", "numpy", "scipy", "pandas", "recbole_adaptau")
 
@@ -30,6 +32,7 @@ class RunFolder:
         self.path = Path(folder)
         self.config = self.path / "config.yaml"
         self.environment = self.path / "environment.json"
+        self.data = self.path / "data.json"
         self.epochs = self.path / "epochs.jsonl"
         self.temperatures = self.path / "temperatures.npz"
         self.result = self.path / "result.json"
@@ -42,7 +45,9 @@ class RunFolder:
         """A folder that a run has written, or a clear error."""
         run = cls(folder)
         if not run.config.is_file():
-            raise DataError(f"{folder} is not a run folder: it has no config.yaml.")
+            beside = run.path.parent.iterdir() if not run.path.exists() and run.path.parent.is_dir() else ()
+            near = did_you_mean(run.path.name, (path.name for path in beside if path.is_dir()))
+            raise DataError(f"{folder} is not a run folder: it has no config.yaml.{near}")
         return run
 
     @property
@@ -69,6 +74,22 @@ class RunFolder:
         _write(self.config, yaml.safe_dump(settings, sort_keys=True, allow_unicode=True))
         _write(self.environment, json.dumps(environment(config), indent=1))
         self.error.unlink(missing_ok=True)
+
+    def keep_ids(self, dataset: Any) -> None:
+        """Write down which users and items the rows of the model's tables are."""
+        _write(self.data, json.dumps(_ids(dataset), indent=1))
+
+    def refuse_other_ids(self, dataset: Any) -> None:
+        """Raise if the rows would now be others than at training: every result would be somebody else's."""
+        if not self.data.is_file():  # a run from before this was written down
+            return
+        trained, now = json.loads(self.data.read_text(encoding="utf-8")), _ids(dataset)
+        if trained != now:
+            raise CheckpointError(
+                f"the dataset {dataset.dataset_name} is not the one that {self.path} was trained on: it had "
+                f"{trained['users']} users and {trained['items']} items, and now there are {now['users']} and "
+                f"{now['items']}, or in another order. Bring the old data back, or train again."
+            )
 
     def settings(self) -> dict[str, Any]:
         """The settings from which the same configuration can be built again."""
@@ -134,6 +155,12 @@ def environment(config: Config) -> dict[str, Any]:
         "device": str(config["device"]),
         "versions": versions,
     }
+
+
+def _ids(dataset: Any) -> dict[str, Any]:
+    tokens = [dataset.field2id_token[field] for field in (dataset.uid_field, dataset.iid_field)]
+    digest = hashlib.sha256("\0\0".join("\0".join(map(str, part)) for part in tokens).encode()).hexdigest()
+    return {"users": len(tokens[0]) - 1, "items": len(tokens[1]) - 1, "sha256 of their ids": digest}
 
 
 def _write(path: Path, text: str) -> None:

@@ -15,7 +15,7 @@ from . import checkpoint, distributed, randomness
 from .batches import Batches
 from .config import notes
 from .errors import CheckpointError
-from .evaluation import EvalBatches, TopkCollector
+from .evaluation import EvalBatches, ScoreBuffer, TopkCollector
 from .optimiser import RowAdam
 from .runs import RunFolder
 from .toplists import group_statistics
@@ -58,6 +58,8 @@ class RunRecorder(Trainer):
                     self.resume_checkpoint(last)
             if self.run is not None:
                 self.run.keep_epochs_before(self.start_epoch)
+        elif self.run is not None:
+            self.run.keep_ids(train_data._dataset)
         if self._finished:
             self.eval_collector.data_collect(train_data)  # RecBole's fit would have done so
         else:
@@ -150,11 +152,7 @@ class RunRecorder(Trainer):
         state = checkpoint.load(resume_file, map_location=self.device)
         if "next_epoch" not in state:
             raise CheckpointError(f"{resume_file} is not a last.pth: it does not say where to go on.")
-        for key in ("model", "dataset"):
-            if state["config"][key] != self.config[key]:
-                raise CheckpointError(
-                    f"{resume_file} is of {key} {state['config'][key]}, but this run has {self.config[key]}."
-                )
+        checkpoint.refuse_other_run(state["config"], self.config, resume_file)
         try:
             self.model.load_state_dict(state["state_dict"])
         except RuntimeError as error:
@@ -214,7 +212,7 @@ class AdapTauTrainer(RunRecorder):
             distributed.check_row_updates(config["model"], self.model.encode())
         self.eval_collector = TopkCollector(config)
         self._eval_batches: WeakKeyDictionary[Any, EvalBatches] = WeakKeyDictionary()
-        self._scores = torch.empty(0)
+        self._scores = ScoreBuffer()
 
     def evaluate(self, eval_data: Any, load_best_model: bool = True, *args: Any, **kwargs: Any) -> Any:
         if EvalBatches.fits(eval_data):
@@ -224,16 +222,10 @@ class AdapTauTrainer(RunRecorder):
         return super().evaluate(eval_data, load_best_model, *args, **kwargs)
 
     def _full_sort_batch_eval(self, batched_data: Any) -> tuple[Any, Tensor, Tensor, Tensor]:
-        """RecBole's, with the scores of every batch in the same memory: fresh pages cost as much as the product."""
+        """RecBole's, with the scores of every batch in the same memory."""
         interaction, history, positive_u, positive_i = batched_data
-        if self._scores.numel() < len(interaction) * self.model.n_items:
-            self._scores = torch.empty(len(interaction) * self.model.n_items, device=self.device)
-        out = self._scores[: len(interaction) * self.model.n_items].view(-1, self.model.n_items)
-        scores = self.model.score_items(interaction[self.model.USER_ID].to(self.device), out)
-        scores[:, 0] = -torch.inf
-        if history is not None:
-            scores[history] = -torch.inf
-        return interaction, scores, positive_u, positive_i
+        users = interaction[self.model.USER_ID].to(self.device)
+        return interaction, self._scores.scores(self.model, users, history), positive_u, positive_i
 
     def _valid_epoch(self, valid_data: Any, *args: Any, **kwargs: Any) -> tuple[float, Any]:
         score, result = super()._valid_epoch(valid_data, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""`python -m recbole_adaptau.benchmark`: speed, scaling, and which negatives reach quality first."""
+"""`python -m recbole_adaptau.benchmark`: speed, scaling, serving, and which negatives reach quality first."""
 
 import argparse
 import json
@@ -15,6 +15,7 @@ EXAMPLE = """examples:
   python -m recbole_adaptau.benchmark speed --dataset gowalla ml-1m
   python -m recbole_adaptau.benchmark scaling --model AdapTauMF
   python -m recbole_adaptau.benchmark negatives --dataset ml-1m --epochs 15
+  python -m recbole_adaptau.benchmark serving runs/gowalla/AdapTauMF/RUN
 """
 
 
@@ -23,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(words)
     disable()  # RecBole's log of every model built here is of no interest
     try:
-        from . import negatives, report, scaling, speed
+        from . import negatives, report, scaling, serving, speed
 
         command = shlex.join(["python", "-m", "recbole_adaptau.benchmark", *words])
         about = {"machine": report.machine(), "version": recbole_adaptau.__version__}
@@ -43,6 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 text, figure = report.speed_text(data, command), report.speed_figure(data)
                 report.write(f"speed-{dataset}", output, data, text, figure)
                 print(text)
+        elif args.command == "serving":
+            data = about | serving.measure(args.run_folder, args.k, args.rounds)
+            text = report.serving_text(data, command)
+            report.write(f"serving-{data['dataset']}", output, data, text)
+            print(text)
         elif args.command == "scaling":
             data = about | scaling.study(args.model)
             text, figure = report.scaling_text(data, command), report.scaling_figure(data)
@@ -85,7 +91,11 @@ def _parser() -> argparse.ArgumentParser:
     negatives.add_argument("--epochs", type=int, default=15, help="epochs of each run (default: %(default)s)")
     negatives.add_argument("--seed", type=int, default=2020, help="seed (default: %(default)s)")
     negatives.add_argument("--run_root", default="runs/negatives", help="where the runs go (default: %(default)s)")
-    for command in (speed, scaling, negatives):
+    serving = commands.add_parser("serving", help="the top k of all users of a saved run")
+    serving.add_argument("run_folder", metavar="RUN_FOLDER", help="what a run has left")
+    serving.add_argument("--k", type=int, default=20, help="how many items for each (default: %(default)s)")
+    serving.add_argument("--rounds", type=int, default=3, help="how often it is timed (default: %(default)s)")
+    for command in (speed, scaling, negatives, serving):
         command.add_argument("--output", default="results/speed", help="where the report goes (default: %(default)s)")
     commands.add_parser("point", help=argparse.SUPPRESS).add_argument("point")
     return parser

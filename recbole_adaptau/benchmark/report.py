@@ -22,13 +22,15 @@ def machine() -> str:
     )
 
 
-def write(name: str, folder: Path, data: dict[str, Any], text: str, figure: Figure) -> None:
-    """`name`.json, .md, .png and .svg in the folder."""
+def write(name: str, folder: Path, data: dict[str, Any], text: str, figure: Figure | None = None) -> None:
+    """`name`.json and .md, and with a figure .png and .svg, in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    figure.savefig(folder / f"{name}.png", dpi=130, bbox_inches="tight")
-    figure.savefig(folder / f"{name}.svg", bbox_inches="tight")
-    (folder / f"{name}.md").write_text(f"{text}\n\n![{name}]({name}.png)\n", encoding="utf-8")
+    if figure is not None:
+        figure.savefig(folder / f"{name}.png", dpi=130, bbox_inches="tight")
+        figure.savefig(folder / f"{name}.svg", bbox_inches="tight")
+        text += f"\n\n![{name}]({name}.png)"
+    (folder / f"{name}.md").write_text(f"{text}\n", encoding="utf-8")
 
 
 def speed_text(data: dict[str, Any], command: str) -> str:
@@ -98,6 +100,25 @@ def speed_figure(data: dict[str, Any]) -> Figure:
     right.legend(fontsize=8)
     figure.tight_layout()
     return figure
+
+
+def serving_text(data: dict[str, Any], command: str) -> str:
+    rank, written = data["rank_seconds"], data["csv_bytes"] / 1e6
+    return "\n".join([
+        f"# Recommending on {data['dataset']}",
+        "",
+        f"`{command}` on {data['machine']}.",
+        "",
+        f"{data['model']}, top {data['k']} of all {data['users']:,} users among {data['items']:,} items, none seen:",
+        "",
+        "| what | figure |",
+        "|---|---|",
+        f"| ranking for all users, s | {rank['median']:.2f} ({rank['least']:.2f} – {rank['most']:.2f}) |",
+        f"| the same and a CSV file of {written:.0f} MB, s | {data['rank_and_write_csv_seconds']:.2f} |",
+        f"| loading the run and its data before, s | {data['load_seconds']:.2f} |",
+        f"| peak memory of ranking and writing, beyond what is loaded, MB | {data['rank_peak_bytes'] / 1e6:.0f} |",
+        f"| peak memory of the whole process, MB | {data['process_peak_bytes'] / 1e6:.0f} |",
+    ])  # fmt: skip
 
 
 def scaling_text(data: dict[str, Any], command: str) -> str:

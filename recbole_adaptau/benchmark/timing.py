@@ -69,6 +69,11 @@ def peak_memory() -> Iterator[Callable[[], float]]:
     yield lambda: max(_status("VmHWM") - before, 0.0)
 
 
+def process_peak() -> float:
+    """The most bytes this process has held since its start, or since the last `peak_memory` began (Linux)."""
+    return _status("VmHWM")
+
+
 def _status(key: str) -> float:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(key):

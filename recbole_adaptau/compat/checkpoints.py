@@ -1,5 +1,6 @@
 """RecBole's checkpoints as plain data (issue 2215: PyTorch >= 2.6 refuses the pickled Config)."""
 
+from collections.abc import Mapping
 from logging import getLogger
 from typing import Any
 
@@ -71,10 +72,12 @@ def save_plain_checkpoints() -> None:
 def load_plain_checkpoints() -> None:
     """Let `load_data_and_model` read such a file, and nothing that would run code (issues 2215, 1561).
 
-    The file may come from a GPU: weights are read on to the CPU and then go where this machine's Config says.
+    The file may come from a GPU: weights are read on to the CPU and then go where this machine's Config says. Beyond
+    RecBole's argument, `run` gives the settings of the run that the file must be of; the data is read from their
+    data_path.
     """
 
-    def load_data_and_model(model_file: str) -> tuple[Any, ...]:
+    def load_data_and_model(model_file: str, run: Mapping[str, Any] | None = None) -> tuple[Any, ...]:
         state = checkpoint.load(model_file)
         missing = [key for key in _CONFIG_KEYS if key not in state]
         if missing or not isinstance(state["config"], dict):
@@ -83,7 +86,11 @@ def load_plain_checkpoints() -> None:
                 f"{' and no '.join(missing) or 'settings under config'}."
             )
         # Loading records no run, least of all in the folder of the run that is loaded.
-        config = checkpoint.rebuild_config({**state["config"], "run_folder": None, "run_root": None})
+        changes = {"run_folder": None, "run_root": None}
+        if run is not None:
+            checkpoint.refuse_other_run(state["config"], run, model_file)
+            changes |= {key: run[key] for key in ("data_path",) if key in run}
+        config = checkpoint.rebuild_config({**state["config"], **changes})
         if config["device"].type != "cpu":
             state = checkpoint.load(model_file, map_location=config["device"])
         # Through the module, whose names other patches have replaced.

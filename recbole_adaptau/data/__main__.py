@@ -7,12 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recbole_adaptau.data.convert import ConversionReport, convert_lightgcn
+from recbole_adaptau.data.csv_file import USUAL, CsvReport, convert_csv
 from recbole_adaptau.errors import AdapTauError
 
 EXAMPLE = """\
 example:
   python -m recbole_adaptau.data convert --source downloads/gowalla --name gowalla
   python run_recbole_adaptau.py --dataset=gowalla
+"""
+CSV_EXAMPLE = """\
+example:
+  python -m recbole_adaptau.data csv --source shop.csv --name shop
+  python -m recbole_adaptau.data csv --source ratings.csv --name films --user viewer --item film --time seen_at
 """
 
 
@@ -24,14 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        report = convert_lightgcn(
-            source=options.source,
-            name=options.name,
-            output=options.output,
-            valid_ratio=options.valid_ratio,
-            seed=options.seed,
-            force=options.force,
-        )
+        given = {key: value for key, value in vars(options).items() if key != "command"}
+        report = (convert_csv if options.command == "csv" else convert_lightgcn)(**given)
     except (AdapTauError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -39,13 +39,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("interrupted: the conversion is not complete", file=sys.stderr)
         return 130
     print(format_report(report))
-    print(f"\nnext:\n{_next_commands(options.name, options.output)}")
+    print(f"\nnext:\n{_next_commands(options.name, options.output, given_split=options.command == 'convert')}")
     return 0
 
 
-def format_report(report: ConversionReport) -> str:
+def format_report(report: ConversionReport | CsvReport) -> str:
     """The counts as a small table, with what each cleaning step removed."""
-    rows = [
+    rows = _csv_rows(report) if isinstance(report, CsvReport) else _lightgcn_rows(report)
+    lines = [f"{label:<20}{count:>12,}  {note}".rstrip() for label, count, note in rows]
+    return "\n".join([f"written to {report.folder}", *lines])
+
+
+def _csv_rows(report: CsvReport) -> list[tuple[str, int, str]]:
+    times = report.columns.get("time")
+    return [
+        ("users", report.users, f"column {report.columns['user']}"),
+        ("items", report.items, f"column {report.columns['item']}"),
+        ("interactions", report.interactions, f"with times, column {times}" if times else "without times"),
+        ("duplicates dropped", report.duplicates_dropped, "further rows of the same user and item"),
+    ]
+
+
+def _lightgcn_rows(report: ConversionReport) -> list[tuple[str, int, str]]:
+    return [
         ("users", report.users, ""),
         ("items", report.items, ""),
         ("train", report.train, "interactions, = fit + valid"),
@@ -58,28 +74,24 @@ def format_report(report: ConversionReport) -> str:
         ("cold test users", report.cold_test_users, "in test only, kept"),
         ("cold test items", report.cold_test_items, "in test only, kept"),
     ]
-    lines = [f"{label:<20}{count:>12,}  {note}".rstrip() for label, count, note in rows]
-    return "\n".join([f"written to {report.folder}", *lines])
 
 
-def _next_commands(name: str, output: Path) -> str:
+def _next_commands(name: str, output: Path, given_split: bool) -> str:
     command = ["python", "run_recbole_adaptau.py", f"--dataset={name}"]
     if output != Path("dataset"):
         command.append(f"--data_path={output}")
-    return "\n".join(
-        f"  {shlex.join(line)}{note}"
-        for line, note in (
-            (command, ""),
-            ([*command, "--protocol=paper"], "   # selects on test, only to compare with published figures"),
-        )
-    )
+    lines = [shlex.join(command)]
+    if given_split:
+        paper = shlex.join([*command, "--protocol=paper"])
+        lines.append(f"{paper}   # selects on test, only to compare with published figures")
+    return "\n".join(f"  {line}" for line in lines)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m recbole_adaptau.data",
         description="Prepare datasets for RecBole.",
-        epilog=EXAMPLE,
+        epilog=EXAMPLE + CSV_EXAMPLE.split("\n", 1)[1],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", title="commands")
@@ -94,11 +106,27 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    convert.add_argument("--source", type=Path, required=True, metavar="DIR", help="folder with both files")
-    convert.add_argument("--name", required=True, help="name of the dataset, later --dataset=NAME")
-    convert.add_argument(
-        "--output", type=Path, default=Path("dataset"), help="folder of all datasets (default: %(default)s)"
+    table = commands.add_parser(
+        "csv",
+        help="convert a CSV file of interactions (user, item, perhaps a time) to RecBole's atomic files",
+        description=(
+            "Convert a CSV file with a header line to RecBole's atomic files in OUTPUT/NAME. The columns may be\n"
+            "separated by commas, semicolons or tabs; those that are not needed are passed over. RecBole splits\n"
+            "the data when it loads it: 80 % training, 10 % validation, 10 % test of each user's, at random."
+        ),
+        epilog=CSV_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    convert.add_argument("--source", type=Path, required=True, metavar="DIR", help="folder with both files")
+    table.add_argument("--source", type=Path, required=True, metavar="FILE", help="the CSV file")
+    for command in (convert, table):
+        command.add_argument("--name", required=True, help="name of the dataset, later --dataset=NAME")
+        command.add_argument(
+            "--output", type=Path, default=Path("dataset"), help="folder of all datasets (default: %(default)s)"
+        )
+        command.add_argument(
+            "--force", action="store_true", help="replace the converted files of an existing OUTPUT/NAME"
+        )
     convert.add_argument(
         "--valid_ratio",
         type=float,
@@ -106,7 +134,8 @@ def _parser() -> argparse.ArgumentParser:
         help="share of each user's train items held out, above 0 and at most 0.5 (default: %(default)s)",
     )
     convert.add_argument("--seed", type=int, default=2020, help="seed of that draw (default: %(default)s)")
-    convert.add_argument("--force", action="store_true", help="replace the converted files of an existing OUTPUT/NAME")
+    for kind, usual in USUAL.items():
+        table.add_argument(f"--{kind}", metavar="COLUMN", help=f"its {kind} column (default: {', '.join(usual)})")
     return parser
 
 

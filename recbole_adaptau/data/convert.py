@@ -123,7 +123,7 @@ def convert_lightgcn(
             lines = [f"{user_ids[u]}\t{item_ids[i]}\n" for u, i in zip(part_users, part_items, strict=True)]
             files[f"{name}.{part}.inter"] = "user_id:token\titem_id:token\n" + "".join(lines)
             bar.update()
-        _publish(files, folder, force)
+        publish(files, folder, force)
     return report
 
 
@@ -160,7 +160,8 @@ def validation_mask(
     return mask
 
 
-def _check_options(name: str, valid_ratio: float, seed: int) -> None:
+def check_name(name: str) -> None:
+    """Refuse what cannot name a dataset."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", name) or ".." in name:
         raise DataError(
             f"name {name!r} cannot name a dataset: use letters, digits, '_', '-' and single '.', "
@@ -168,6 +169,10 @@ def _check_options(name: str, valid_ratio: float, seed: int) -> None:
         )
     if name == "ml-100k":
         raise DataError("name 'ml-100k' always means RecBole's own sample: choose another, as 'ml-100k-given'.")
+
+
+def _check_options(name: str, valid_ratio: float, seed: int) -> None:
+    check_name(name)
     if not 0 < valid_ratio <= 0.5:
         raise DataError(f"valid_ratio is {valid_ratio}: it must be above 0 and at most 0.5, for example 0.1.")
     if seed < 0:
@@ -185,6 +190,11 @@ def _check_paths(source: Path, folder: Path, force: bool) -> None:
             f"source '{source}' lacks {' and '.join(missing)}; it holds: {found}. "
             "Point --source at the folder that holds both files."
         )
+    check_folder(folder, force)
+
+
+def check_folder(folder: Path, force: bool) -> None:
+    """Refuse to write a dataset over what is there, unless asked to."""
     if folder.exists() and not folder.is_dir():
         raise DataError(f"'{folder}' exists and is not a folder: choose another name or output.")
     if folder.exists() and not force:
@@ -203,15 +213,20 @@ def _check_parts(source: Path, train_items: NDArray[np.int64], pairs: dict[str, 
         )
 
 
+def printable_name(source: Path) -> str:
+    """The source as a comment may name it: printable, and without its path, which would tell of one machine."""
+    return "".join(char if char.isprintable() else "?" for char in source.resolve().name)
+
+
 def _sidecar(report: ConversionReport, source: Path, name: str, valid_ratio: float, seed: int) -> str:
-    # Only the folder's own name: a path would tell of one machine. Printable, for it stands in a comment.
-    label = "".join(char if char.isprintable() else "?" for char in source.resolve().name)
+    label = printable_name(source)
     options = ["--source", label, "--name", name, "--valid_ratio", str(valid_ratio), "--seed", str(seed)]
     command = shlex.join(["python", "-m", "recbole_adaptau.data", "convert", *options])
     return SIDECAR.format(report=report, source=repr(label), valid_ratio=valid_ratio, seed=seed, command=command)
 
 
-def _publish(files: dict[str, str], folder: Path, force: bool) -> None:
+def publish(files: dict[str, str], folder: Path, force: bool) -> None:
+    """Write a dataset's files: a new folder appears complete or not at all, in an old one the sidecar comes last."""
     sidecar = f"{folder.name}.yaml"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

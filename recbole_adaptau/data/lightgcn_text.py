@@ -5,11 +5,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from recbole_adaptau.data.text import read_text, unreadable
 from recbole_adaptau.errors import DataError
-
-_RESERVED = "#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null [PAD]"
-# RecBole reads these back as a missing value (pandas' defaults) or uses them itself (the padding id).
-RESERVED_TOKENS = frozenset(_RESERVED.split())
 
 
 class Tokens:
@@ -37,7 +34,7 @@ def read_pairs(
     users: list[int] = []
     items: list[int] = []
     lengths: list[int] = []
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         tokens = _split_line(line, f"{path}, line {number}")
         if tokens:
             users.append(user_tokens.code(tokens[0]))
@@ -49,18 +46,6 @@ def read_pairs(
     return np.repeat(codes, lengths), np.array(items, dtype=np.int64), len(codes) - len(np.unique(codes))
 
 
-def _text(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path}, line {line}: not UTF-8 text; save the file as UTF-8.") from error
-
-
 def _split_line(line: str, where: str) -> list[str]:
     line = line.removesuffix("\r").replace("\t", " ")
     if not line.isprintable():
@@ -69,7 +54,6 @@ def _split_line(line: str, where: str) -> list[str]:
     if "," in line:
         raise DataError(f"{where}: looks comma-separated; separate the ids by spaces, as '0 12 7'.")
     tokens = line.split()
-    if '"' in line or not RESERVED_TOKENS.isdisjoint(tokens):
-        bad = next(token for token in tokens if '"' in token or token in RESERVED_TOKENS)
-        raise DataError(f"{where}: RecBole cannot read the id {bad} back; rename it.")
+    for token in filter(unreadable, tokens):
+        raise DataError(f"{where}: RecBole cannot read the id {token} back; rename it.")
     return tokens

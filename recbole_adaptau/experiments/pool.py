@@ -64,8 +64,9 @@ def _by_ray(
         object_store_memory=100_000_000,
     )
     threads = max(torch.get_num_threads() // workers, 1)
-    task = ray.remote(num_cpus=1, max_calls=1, max_retries=0)(_in_process)
-    waiting, running = list(jobs), {}
+    task: Any = ray.remote(num_cpus=1, max_calls=1, max_retries=0)(_in_process)
+    waiting = list(jobs)
+    running: dict[Any, Job] = {}
     try:
         while waiting or running:
             while waiting and len(running) < workers:

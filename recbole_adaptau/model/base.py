@@ -194,7 +194,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
 
     def predict(self, interaction: Any) -> Tensor:
         """Shape: [B] scores of the given pairs."""
-        users, items = self._test_embeddings()
+        users, items = self.test_embeddings()
         return (users[interaction[self.USER_ID]] * items[interaction[self.ITEM_ID]]).sum(1)
 
     def full_sort_predict(self, interaction: Any) -> Tensor:
@@ -204,7 +204,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
     @torch.no_grad()
     def score_items(self, users: Tensor, out: Tensor | None = None) -> Tensor:
         """The scores of all items for some users, written to `out` if given. Shape: users [B] → [B, n_items]."""
-        all_users, items = self._test_embeddings()
+        all_users, items = self.test_embeddings()
         return torch.mm(all_users[users], items.T, out=out)
 
     def _rows(self, interaction: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -255,8 +255,12 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         return super().train(mode)
 
     @torch.no_grad()
-    def _test_embeddings(self) -> tuple[Tensor, Tensor]:
-        """What predictions are products of, computed once for as long as no parameter changes."""
+    def test_embeddings(self) -> tuple[Tensor, Tensor]:
+        """What predictions are products of, computed once for as long as no parameter changes.
+
+        Shape: users [n_users, d], items [n_items, d]; with the popularity prior one column more, which is 1 for users
+        and the prior for items.
+        """
         # Versions catch weights loaded since; a fused optimiser does not count them up, but trains in between.
         version = tuple((p.data_ptr(), p._version) for p in self.parameters())
         if self._scored is None or self._scored[0] != version:

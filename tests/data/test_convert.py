@@ -18,7 +18,7 @@ from recbole.data.dataset import Dataset
 from recbole_adaptau.data import __main__ as command
 from recbole_adaptau.data import convert as converter
 from recbole_adaptau.data import convert_lightgcn, validation_mask
-from recbole_adaptau.data.lightgcn_text import RESERVED_TOKENS
+from recbole_adaptau.data.text import RESERVED_TOKENS
 from recbole_adaptau.errors import DataError
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"

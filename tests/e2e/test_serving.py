@@ -1,0 +1,173 @@
+"""Recommendations and exports of saved runs, beside RecBole's own top-k for the same checkpoint."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from recbole.utils.case_study import full_sort_topk
+
+import recbole_adaptau
+from recbole_adaptau import export, recommend
+from recbole_adaptau.recommend import Recommender
+from tests.conftest import checkerboard, write_inter
+
+pytestmark = pytest.mark.e2e
+MODELS = ["AdapTauMF", "BPR", "LightGCN"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A short run of each model on ml-100k."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["test"])
+        for model in MODELS:
+            settings = {"epochs": 1, "show_progress": False, "state": "ERROR", "eval_batch_size": 4_000_000}
+            recbole_adaptau.run_recbole_adaptau(model, "ml-100k", None, settings | {"run_folder": str(folder / model)})
+    return folder
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_recommendations_are_recboles_full_sort_topk(runs, model):
+    """RecBole leaves training and validation out and ranks the test items; we leave those out, too."""
+    _, loaded, dataset, _, _, test_data = recbole_adaptau.load_data_and_model(runs / model)
+    users = np.arange(1, dataset.user_num, 5)
+    tests = [set(() if own is None else own.tolist()) for own in test_data.uid2positive_item]
+    scores, items = full_sort_topk(users, loaded.eval(), test_data, k=20 + max(map(len, tests)))
+    table = Recommender.from_run(runs / model).recommend(dataset.id2token(dataset.uid_field, users), k=20)
+    found = {user: own for user, own in table.groupby("user")}
+    assert len(found) == len(users)
+    lines = (Path(dataset.dataset_path) / "ml-100k.item").read_text(encoding="utf-8").splitlines()
+    titles = dict(line.split("\t")[:2] for line in lines)
+    assert titles["1"] == "Toy Story" and table["name"].tolist() == [titles[item] for item in table["item"]]
+    for row, user in enumerate(users):
+        expected = [place for place, item in enumerate(items[row].tolist()) if item not in tests[user]][:20]
+        own = found[dataset.id2token(dataset.uid_field, user)]
+        wanted = scores[row, expected]
+        assert own["score"].tolist() == pytest.approx(wanted.tolist(), rel=1e-5, abs=1e-6)
+        names = dataset.id2token(dataset.iid_field, items[row, expected].numpy())
+        # Equal scores may change places.
+        apart = torch.isclose(wanted, wanted.roll(1)).logical_or(torch.isclose(wanted, wanted.roll(-1))).logical_not()
+        assert all(a == b for a, b, sure in zip(own["item"], names, apart.tolist(), strict=True) if sure)
+        assert own["rank"].tolist() == list(range(1, 21))
+
+
+def test_with_seen_items_lists_are_the_models_whole_ranking(runs):
+    _, model, dataset, *_ = recbole_adaptau.load_data_and_model(runs / "AdapTauMF")
+    recommender = Recommender.from_run(runs / "AdapTauMF")
+    own = recommender.recommend([7], k=dataset.item_num - 1, include_seen=True)
+    scores = model.eval().score_items(torch.tensor([dataset.token2id("user_id", "7")]))[0, 1:]
+    assert own["score"].tolist() == scores.sort(descending=True).values.tolist()
+
+
+def test_somebody_new_is_offered_what_the_liked_items_are_like(board):
+    """Four colours, and nobody in the data likes exactly these: the rest of the colour must come first."""
+    settings = {**board, "epochs": 15, "learning_rate": 0.02, "run_folder": "run"}
+    recbole_adaptau.run_recbole_adaptau("AdapTauMF", "board", None, settings)
+    recommender = Recommender.from_run("run")
+    for own in range(4):
+        liked = [f"i{item}" for item in range(own, 20, 4)]
+        top = recommender.recommend_for(liked, 7)["item"].tolist()
+        assert sorted(top) == sorted(f"i{item}" for item in range(own + 20, 48, 4))
+    with pytest.warns(UserWarning, match="items i99"):
+        assert "user" not in recommender.recommend_for(["i1", "i99"], 3)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_exported_ranks_as_the_model_does(runs, model, capsys):
+    arguments = [str(runs / model), "out", "--neighbours", "3"]
+    try:
+        import faiss
+    except ImportError:
+        faiss = None
+    assert export.main(arguments + ["--faiss"] * (faiss is not None)) == 0
+    assert "written: out/embeddings.safetensors" in capsys.readouterr().out
+    about = json.loads(Path("out/embeddings.json").read_text(encoding="utf-8"))
+    with np.load("out/embeddings.npz", allow_pickle=False) as file:
+        users, items = file["users"], file["items"]
+        assert file["item_ids"].tolist() == about["item_ids"] and file["user_ids"].tolist() == about["user_ids"]
+    assert about["model"] == model and (about["last_column"] is not None) == model.startswith("AdapTau")
+    place = about["user_ids"].index("42")
+    scores = users[place] @ items.T
+    own = Recommender.from_run(runs / model).recommend(["42"], k=20, include_seen=True)
+    best = np.argsort(-scores)[:20]
+    assert scores[best].tolist() == pytest.approx(own["score"].tolist(), rel=1e-4, abs=1e-5)
+    assert len({about["item_ids"][row] for row in best} & set(own["item"])) >= 19
+    if faiss is not None:
+        found, rows = faiss.read_index("out/items.faiss").search(users[place : place + 1], 20)
+        assert found[0].tolist() == pytest.approx(scores[best].tolist(), rel=1e-4, abs=1e-5)
+        assert len(set(rows[0].tolist()) & set(best.tolist())) >= 19
+    head = Path("out/neighbours.csv").read_text(encoding="utf-8").splitlines()[0]
+    assert head == "item,rank,neighbour,cosine,name,neighbour_name"
+
+
+def test_the_command_prints_tables_and_reports_whom_it_does_not_know(runs, capsys):
+    assert recommend.main([str(runs / "AdapTauMF"), "--users", "1", "nobody", "2", "--k", "3"]) == 0
+    printed = capsys.readouterr()
+    assert [line for line in printed.out.splitlines() if line.startswith("user ")] == ["user 1", "user 2"]
+    assert "note: 1 of 3 users not in the data, left out: nobody" in printed.err
+    assert recommend.main([str(runs / "AdapTauMF"), "--users", "nobody", "--output", "top.csv"]) == 0
+    assert Path("top.csv").read_text() == "user,rank,item,name,score\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--k", "1683"], "k = 1683: must be at least 1 and at most 1682, the number of items"),
+        (["--k", "0"], "--k 0: must be at least 1"),
+        (["--output", "top.txt"], "must end in one of .csv, .jsonl, .parquet"),
+        (["--users-file", "none.txt"], "none.txt: cannot be read"),
+        (["--liked", "no such film"], "none of the liked items is in the data"),
+        (["--names", "titel"], "has no column titel; it has item_id, movie_title"),
+    ],
+)
+def test_bad_options_are_told_from_each_other(runs, arguments, message, capsys):
+    assert recommend.main([str(runs / "AdapTauMF"), *arguments]) == 2
+    printed = capsys.readouterr()
+    assert message in printed.err and "Traceback" not in printed.err and printed.out == ""
+
+
+def test_bad_run_folders(runs, capsys):
+    moved = Path("moved")
+    moved.mkdir()
+    for name in ("config.yaml", "data.json"):
+        shutil.copy(runs / "AdapTauMF" / name, moved)
+    for folder, message in (
+        (str(runs / "AdapTauMG"), "is not a run folder: it has no config.yaml. Did you mean 'AdapTauMF'?"),
+        (".", "is not a run folder: it has no config.yaml."),
+        (str(moved), "has no best.pth yet"),
+    ):
+        for command in ([recommend.main, [folder]], [export.main, [folder, "out"]]):
+            assert command[0](command[1]) == 2
+            assert message in capsys.readouterr().err
+    shutil.copy(runs / "BPR" / "best.pth", moved)
+    assert recommend.main([str(moved)]) == 2
+    assert "best.pth is of model BPR, but this run has AdapTauMF" in capsys.readouterr().err
+    assert export.main([str(runs / "BPR"), "out", "--neighbours", "1682"]) == 2
+    assert "neighbours = 1682: must be at least 1 and below 1682" in capsys.readouterr().err
+
+
+def test_another_datasets_checkpoint_and_changed_data_are_refused(board, tmp_path, capsys, monkeypatch):
+    other = checkerboard()
+    for part, pairs in zip(("train", "valid", "test"), other, strict=True):
+        write_inter(tmp_path / "data", "other", pairs, part)
+    for name in ("board", "other"):
+        settings = {**board, "epochs": 1, "data_path": "data", "run_folder": f"runs/{name}"}
+        recbole_adaptau.run_recbole_adaptau("AdapTauMF", name, None, settings)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert recommend.main(["../runs/board", "--users", "u1"]) == 0  # the data is found from any folder
+    shutil.copy("../runs/other/best.pth", "../runs/board/best.pth")
+    assert recommend.main(["../runs/board"]) == 2
+    assert "best.pth is of dataset other, but this run has board" in capsys.readouterr().err
+    # As many users and items, but in another order: the rows of the tables would be somebody else's.
+    write_inter(tmp_path / "data", "other", [*other[0][1:], other[0][0]][::-1], "train")
+    assert recommend.main(["../runs/other"]) == 2
+    assert "the dataset other is not the one that ../runs/other was trained on" in capsys.readouterr().err
+    shutil.move(tmp_path / "data", tmp_path / "new place")
+    for part, pairs in zip(("train", "valid", "test"), other, strict=True):
+        write_inter(tmp_path / "new place", "other", pairs, part)
+    assert recommend.main(["../runs/other", "--users", "u1", "--data-path", "../new place"]) == 0
