@@ -22,19 +22,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code (0 done, 2 bad input, 130 interrupted)."""
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
         prog="python -m recbole_adaptau.analysis",
         description="Draw what a saved run has learned: norms and recall by popularity of the items and, for our "
         "models, the trace of the temperatures and tau_u by activity and by taste for the popular.",
     )
-    parser.add_argument("run_folder", type=Path, metavar="RUN_FOLDER", help="what a run has left")
-    parser.add_argument(
-        "--against", type=Path, metavar="OTHER", help="another run: a paired test over their test users"
-    )
-    parser.add_argument("--output", type=Path, help="where the pictures go (default: RUN_FOLDER/analysis)")
-    args = parser.parse_args(arguments)
+    made.add_argument("run_folder", type=Path, metavar="RUN_FOLDER", help="what a run has left")
+    made.add_argument("--against", type=Path, metavar="OTHER", help="another run: a paired test over their test users")
+    made.add_argument("--output", type=Path, help="where the pictures go (default: RUN_FOLDER/analysis)")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code (0 done, 2 bad input, 130 interrupted)."""
+    args = parser().parse_args(arguments)
     try:
         if find_spec("matplotlib") is None:
             raise OptionError("pictures need matplotlib: pip install 'recbole_adaptau[plot]'.")
