@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from .checkpoint import quoted
-from .config import PROPERTIES, YamlLoader, documented_keys
+from .config import PROPERTIES, documented_keys, parse_yaml
 from .errors import AdapTauError, OptionError
 from .launcher import PORT, TIMEOUT
 from .quick_start import resume, run_processes
@@ -91,7 +91,7 @@ def _value(text: str) -> Any:
     if text in ("None", ""):
         return None
     try:
-        return yaml.load(text, Loader=YamlLoader)
+        return parse_yaml(text)
     except yaml.YAMLError:
         return text
 

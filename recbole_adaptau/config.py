@@ -3,15 +3,15 @@
 import hashlib
 import re
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 from recbole.config import Config
-from recbole.evaluator import metric_types
-from recbole.evaluator.register import metrics_dict
-from recbole.utils import EvaluatorType
 
+from .basics import check_basics
 from .data import noise
 from .errors import DataError, OptionError, did_you_mean
 from .options import unused_settings
@@ -19,10 +19,6 @@ from .options import unused_settings
 _PACKAGE = Path(__file__).resolve().parent
 # Inside the wheel the properties lie in the package, in a checkout beside it.
 PROPERTIES = _PACKAGE / "properties" if (_PACKAGE / "properties").is_dir() else _PACKAGE.parent / "properties"
-
-
-# What full-sort evaluation can compute, by RecBole's lower-case name.
-RANKING = {name: metrics_dict[name].__name__ for name, kind in metric_types.items() if kind == EvaluatorType.RANKING}
 
 
 class YamlLoader(yaml.SafeLoader):
@@ -36,14 +32,43 @@ YamlLoader.add_implicit_resolver(
 )
 
 
+def _mapping(loader: YamlLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    """A mapping in which no key stands twice: plain YAML lets the last one win without a word."""
+    keys = [loader.construct_object(key, deep=True) for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+    mapping = loader.construct_mapping(node, deep=True)
+    for key, times in Counter(keys).items():
+        if times > 1:
+            raise yaml.constructor.ConstructorError(None, None, f"'{key}' stands there {times} times", node.start_mark)
+    return mapping
+
+
+YamlLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+def parse_yaml(text: str) -> Any:
+    """What a YAML text says; whatever is wrong with it is a YAMLError."""
+    try:
+        return yaml.load(text, Loader=YamlLoader)
+    except (ValueError, OverflowError, RecursionError, TypeError) as error:
+        # From inside the parser: a date with a thirteenth month, brackets nested a thousand deep, a list as a key.
+        raise yaml.YAMLError(str(error) or type(error).__name__) from None
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file that must hold a mapping (or nothing)."""
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=YamlLoader)
+        content = parse_yaml(path.read_text(encoding="utf-8-sig"))
     except yaml.YAMLError as error:
         raise OptionError(f"{path} is not valid YAML: {error}") from None
+    except UnicodeError:
+        raise OptionError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
+    except (OSError, ValueError) as error:
+        raise OptionError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
     if not isinstance(content, dict | None):
         raise OptionError(f"{path} must hold 'key: value' lines, not a {type(content).__name__}.")
+    for key in content or {}:
+        if not isinstance(key, str):
+            raise OptionError(f"{path}: the key {key!r} is not a name; write 'key: value' lines.")
     return content or {}
 
 
@@ -56,6 +81,11 @@ def documented_keys(path: Path) -> list[tuple[str, str, str, str]]:
         elif heading := re.fullmatch(r"# (\w+)", line):
             section = heading[1]
     return found
+
+
+def load_files(files: Sequence[str | Path] | None) -> dict[str, Any]:
+    """The user's settings files, the later ones winning; in place of RecBole's reader, which fails without a word."""
+    return {key: value for file in files or [] for key, value in read_yaml(Path(file)).items()}
 
 
 def load_defaults(config: Config, model: str, dataset: str, ours: bool) -> None:
@@ -73,13 +103,21 @@ def load_defaults(config: Config, model: str, dataset: str, ours: bool) -> None:
         defaults["run_root"] = "runs"
     if given.get("preset"):
         defaults.update(_preset(str(given["preset"]), model, dataset))
-    if Path(dataset).name != dataset or dataset.startswith("."):
-        raise DataError(f"dataset = {dataset!r} is not a name: set data_path to the folder that holds it.")
-    if ours:
-        _check_basics({**defaults, **given})
-    beside = Path(given.get("data_path", defaults["data_path"])) / dataset / f"{dataset}.yaml"
+    data_path = given.get("data_path", defaults["data_path"])
+    if not isinstance(data_path, str | Path):
+        raise OptionError(f"data_path = {data_path!r}: must be the path of the folder that holds the datasets.")
+    beside = Path(data_path) / dataset / f"{dataset}.yaml"
     if beside.is_file():
         defaults.update(read_yaml(beside))
+    if ours:
+        check_basics({**defaults, **given})
+
+
+def check_name(dataset: Any) -> None:
+    """A dataset is named, not pointed at: its name becomes part of paths."""
+    is_name = isinstance(dataset, str) and dataset.isprintable() and Path(dataset).name == dataset
+    if not is_name or dataset.startswith("."):
+        raise DataError(f"dataset = {dataset!r} is not a name: set data_path to the folder that holds it.")
 
 
 def settle(config: Config, ours: bool) -> None:
@@ -104,6 +142,8 @@ def _preset(name: str, model: str, dataset: str) -> dict[str, Any]:
         )
     settings = read_yaml(path)
     special = settings.pop("by_run", {})
+    if not isinstance(special, dict) or not all(isinstance(part, dict) for part in special.values()):
+        raise OptionError(f"{path}: by_run must hold, for each model or model/dataset, settings of its own.")
     return settings | special.get(model, {}) | special.get(f"{model}/{dataset}", {})
 
 
@@ -114,6 +154,11 @@ def _set_split(config: Config) -> None:
             f"protocol = {protocol!r} is not one of honest, paper.{did_you_mean(protocol, ['honest', 'paper'])}"
         )
     if splits:
+        if not isinstance(splits, dict) or not all(_three_names(splits.get(name)) for name in ("honest", "paper")):
+            raise OptionError(
+                f"given_split = {splits!r}: must name three parts for each protocol, as {{paper: [train, test, test], "
+                "honest: [fit, valid, test]}."
+            )
         if "benchmark_filename" not in config.external_config_dict:
             config["benchmark_filename"] = list(splits[protocol])
     elif protocol == "paper":
@@ -123,46 +168,8 @@ def _set_split(config: Config) -> None:
         )
 
 
-def _check_basics(values: dict[str, Any]) -> None:
-    """RecBole's own settings, whose wrong values would end in a traceback, some only after an epoch."""
-    for key, least in (("epochs", 0), ("train_batch_size", 1), ("eval_batch_size", 1), ("stopping_step", 0)):
-        if not _whole(values[key], least):
-            raise OptionError(f"{key} = {values[key]!r}: must be a whole number of at least {least}.")
-    if not _whole(values["seed"], 0):
-        raise OptionError(f"seed = {values['seed']!r}: must be a whole number of at least 0.")
-    rate = values["learning_rate"]
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0:
-        raise OptionError(f"learning_rate = {rate!r}: must be a number above 0.")
-    learners = ("adam", "adamw", "sgd", "adagrad", "rmsprop", "row_adam")
-    if str(values["learner"]).lower() not in learners:
-        near = did_you_mean(values["learner"], learners)
-        raise OptionError(f"learner = {values['learner']!r} is not one of {', '.join(learners)}.{near}")
-    if not isinstance(values["record_groups"], bool):
-        raise OptionError(f"record_groups = {values['record_groups']!r}: must be True or False.")
-    for key in ("run_folder", "run_root"):
-        if values[key] is not None and not isinstance(values[key], str):
-            raise OptionError(f"{key} = {values[key]!r}: must be a path.")
-    topk = values["topk"] if isinstance(values["topk"], list) else [values["topk"]]
-    if not topk or not all(_whole(k, 1) for k in topk):
-        raise OptionError(f"topk = {values['topk']!r}: must be a list of whole numbers of at least 1, as [10, 20].")
-    metrics = values["metrics"] if isinstance(values["metrics"], list) else [values["metrics"]]
-    for metric in metrics:
-        if str(metric).lower() not in RANKING:
-            raise OptionError(
-                f"metrics = {metrics}: '{metric}' does not rank items. Those that do: {', '.join(RANKING.values())}."
-                f"{did_you_mean(str(metric), RANKING.values())}"
-            )
-    name, at, k = str(values["valid_metric"]).partition("@")
-    if name.lower() not in [str(metric).lower() for metric in metrics]:
-        raise OptionError(f"valid_metric = {values['valid_metric']}: {name} is not among metrics = {metrics}.")
-    if name.lower() == "gauc":
-        return
-    if not at or not k.isdigit() or int(k) not in topk:
-        raise OptionError(f"valid_metric = {values['valid_metric']}: {k or 'no k'} is not among topk = {topk}.")
-
-
-def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def _three_names(parts: Any) -> bool:
+    return isinstance(parts, list) and len(parts) == 3 and all(isinstance(part, str) and part for part in parts)
 
 
 def known_keys(config: Config) -> set[str]:

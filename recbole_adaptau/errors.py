@@ -1,7 +1,8 @@
 """The errors a user is meant to read: each says what is wrong, where, and what to do."""
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 class AdapTauError(ValueError):
@@ -16,6 +17,10 @@ class DataError(AdapTauError):
     """Data that is missing or cannot be used."""
 
 
+class TrainingError(AdapTauError):
+    """Training that cannot go on with these settings."""
+
+
 class CheckpointError(AdapTauError):
     """A checkpoint that is missing, damaged, unsafe or of another model or dataset."""
 
@@ -25,3 +30,16 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     by_lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.5)
     return f" Did you mean '{by_lower[near[0]]}'?" if near else ""
+
+
+@contextlib.contextmanager
+def refusals_explained(what: str, kind: type[AdapTauError]) -> Iterator[None]:
+    """Turn what RecBole raises over settings and data into an error the command prints without a traceback."""
+    try:
+        yield
+    except AdapTauError:
+        raise
+    except KeyError as error:
+        raise kind(f"{what}: there is no {error}.") from error
+    except (ValueError, TypeError, IndexError, AttributeError, NotImplementedError, OSError) as error:
+        raise kind(f"{what}: {str(error).partition(chr(10))[0] or type(error).__name__}") from error

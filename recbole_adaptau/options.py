@@ -1,11 +1,12 @@
 """The validated view of the configuration: read once, refused at once where it makes no sense."""
 
+import sys
 from dataclasses import dataclass, fields
-from numbers import Real
 from typing import Any
 
 from recbole.config import Config
 
+from .basics import is_real
 from .errors import OptionError, did_you_mean
 from .negatives import DISTRIBUTIONS, MODES
 
@@ -13,6 +14,7 @@ STRATEGY_NAMES = ("none", "fixed", "learned", "learned_user", "adaptive", "adapt
 TAU_FORMS = ("simplified", "with_variances")
 NORMALIZATIONS = ("Y-Y", "Y-N", "N-Y", "N-N")
 TEST_SCORES = ("auto", "cosine", "inner_product")
+TAU_LEAST, TAU_MOST = 1e-4, 1e4
 PER_USER_KEYS = ("user_beta", "user_threshold", "user_loss_tau")
 
 
@@ -121,20 +123,23 @@ def _check_values(values: dict[str, Any]) -> None:
     _one_of(values, "negatives", MODES)
     _one_of(values, "negative_distribution", DISTRIBUTIONS)
     _one_of(values, "lr_schedule", ("constant", "linear", "cosine"))
-    for key in ("tau", "tau_min", "tau_max", "user_beta", "tau_startup_gap"):
-        _number(values, key, above=0.0)
-    for key in ("tau_startup_min_gap", "reg_weight", "negative_alpha"):
-        _number(values, key, least=0.0)
+    # The bounds keep every logit, loss and gradient finite in float32, and are far from what anybody would want.
+    for key in ("tau", "tau_min", "tau_max", "tau_startup_gap"):
+        _number(values, key, least=TAU_LEAST, most=TAU_MOST)
+    _number(values, "user_beta", least=1e-6, most=1e6)
+    _number(values, "tau_startup_min_gap", least=0.0)
+    _number(values, "reg_weight", least=0.0, most=1e6)
+    _number(values, "negative_alpha", least=0.0, most=10.0)
     _number(values, "tau_user_quantile", least=0.0, below=1.0)
-    _number(values, "tau_user_balance", least=0.0)
+    _number(values, "tau_user_balance", least=0.0, most=10.0)
     _number(values, "embedding_dropout", least=0.0, below=1.0)
-    _whole(values, "num_negatives", 1)
-    _whole(values, "embedding_size", 1)
+    _whole(values, "num_negatives", 1, 10**8)
+    _whole(values, "embedding_size", 1, 1 << 16)
     _whole(values, "tau_startup_epochs", 0)
     if values["user_threshold"] != "mean":
         _number(values, "user_threshold", above=0.0, below=1.0, also="'mean'")
     if values["user_loss_tau"] != "tau_0":
-        _number(values, "user_loss_tau", above=0.0, also="'tau_0'")
+        _number(values, "user_loss_tau", least=TAU_LEAST, most=TAU_MOST, also="'tau_0'")
     for key in ("positive_in_denominator", "mask_hits", "logq_correction", "reg_negatives", "popularity_prior"):
         if not isinstance(values[key], bool):
             raise OptionError(f"{key} = {values[key]!r}: must be True or False.")
@@ -208,26 +213,29 @@ def _number(
     above: float | None = None,
     least: float | None = None,
     below: float | None = None,
+    most: float | None = None,
     also: str = "",
 ) -> None:
     value = values[key]
-    is_number = isinstance(value, Real) and not isinstance(value, bool) and float(value) - float(value) == 0
-    fits = is_number and not (
+    fits = is_real(value) and not (
         (above is not None and value <= above)
         or (least is not None and value < least)
         or (below is not None and value >= below)
+        or (most is not None and value > most)
     )
     if not fits:
         bounds = [f"above {above}"] if above is not None else []
         bounds += [f"at least {least}"] if least is not None else []
         bounds += [f"below {below}"] if below is not None else []
+        bounds += [f"at most {most}"] if most is not None else []
         raise OptionError(
             f"{key} = {value!r}: must be a number {' and '.join(bounds)}{f', or {also}' if also else ''}."
         )
     values[key] = float(value)
 
 
-def _whole(values: dict[str, Any], key: str, least: int) -> None:
+def _whole(values: dict[str, Any], key: str, least: int, most: int = sys.maxsize) -> None:
     value = values[key]
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise OptionError(f"{key} = {value!r}: must be a whole number of at least {least}.")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        limit = "" if most == sys.maxsize else f" and at most {most}"
+        raise OptionError(f"{key} = {value!r}: must be a whole number of at least {least}{limit}.")

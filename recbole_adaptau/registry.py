@@ -17,9 +17,9 @@ from recbole.trainer import Trainer
 
 from .compat.lookup import recbole_model_names
 from .compat.patching import replace_everywhere
-from .config import load_defaults, settle
+from .config import check_name, load_defaults, load_files, settle
 from .data.noise import with_noise
-from .errors import OptionError
+from .errors import OptionError, refusals_explained
 from .model import AdapTauLightGCN, AdapTauMF, AdapTauRecommender, Adapted
 from .model.adapted import adapted_class
 from .model.families import FAMILIES
@@ -118,12 +118,14 @@ def install() -> None:
 
     @wraps(load_internal)
     def load_internal_config_dict(self: Config, model: str, model_class: type, dataset: str) -> None:
+        check_name(dataset)
         load_internal(self, getattr(model_class, "base_name", model), model_class, dataset)
         load_defaults(self, model, dataset, issubclass(model_class, AdapTauRecommender))
 
     @wraps(init)
     def initialise(self: Config, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
+        with refusals_explained("the configuration cannot be used", OptionError):
+            init(self, *args, **kwargs)
         settle(self, issubclass(self.model_class, AdapTauRecommender))
 
     build = Dataset.build
@@ -134,6 +136,7 @@ def install() -> None:
         return with_noise(build(self), self.config)
 
     Dataset.build = build_with_noise
+    Config._load_config_files = lambda self, files: load_files(files)
     Config._get_model_and_dataset = get_model_and_dataset
     Config._load_internal_config_dict = load_internal_config_dict
     Config.__init__ = initialise

@@ -14,7 +14,7 @@ from torch import Tensor
 from . import checkpoint, distributed, randomness
 from .batches import Batches
 from .config import notes
-from .errors import CheckpointError
+from .errors import CheckpointError, TrainingError
 from .evaluation import EvalBatches, ScoreBuffer, TopkCollector
 from .optimiser import RowAdam
 from .runs import RunFolder
@@ -250,6 +250,15 @@ class AdapTauTrainer(RunRecorder):
     def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
         batches = Batches(train_data) if Batches.fits(train_data) else train_data
         return super()._train_epoch(batches, epoch_idx, *args, **kwargs)
+
+    def _check_nan(self, loss: Tensor) -> None:
+        """Also for an infinite loss, which RecBole lets pass, and in words that help."""
+        if not torch.isfinite(loss):
+            raise TrainingError(
+                f"the training loss has become {loss.item()}: the parameters have grown beyond what float32 holds. "
+                f"Lower learning_rate (now {self.learning_rate}) or reg_weight, or set clip_grad_norm={{max_norm: 1}} "
+                "with learner=adam."
+            )
 
     def _begin_epoch(self, epoch_idx: int) -> dict[str, float]:
         rate = self.learning_rate * learning_rate_factor(self.config["lr_schedule"], epoch_idx, self.epochs)

@@ -2,8 +2,8 @@
 
 Each patch is one small function that says what is wrong and which RecBole issue reports it. None of them
 changes what a working run computes, but for what RecBole gets wrong: popularity sampling no longer counts
-validation and test interactions, the padding id no longer counts as an item or a user, and several processes
-compute what one would.
+validation and test interactions, the padding id no longer counts as an item or a user, a given test part no
+longer holds what is in its training part, and several processes compute what one would.
 """
 
 import warnings
@@ -24,6 +24,7 @@ _applied = False
 def _patches() -> tuple[Callable[[], None], ...]:
     """The patches in the order they apply; imported late, as importing quick_start needs a repair itself."""
     from recbole_adaptau.compat import (
+        bad_data,
         checkpoints,
         download,
         loading,
@@ -48,11 +49,14 @@ def _patches() -> tuple[Callable[[], None], ...]:
         lookup.find_models,
         logs.log_every_run,
         logs.tensorboard_in_run_folder,
+        bad_data.check_files_as_they_are_read,
+        bad_data.count_repeats_and_drop_seen,
         loading.read_with_the_c_parser,
         loading.gather_used_items_at_once,
         loading.turn_sets_into_tensors_directly,
         sampling.name_users_with_everything,
         sampling.count_popularity_in_training_only,
+        bad_data.explain_refused_splits,
         splits.refuse_empty_training_part,
         splits.unpickle_only_when_asked,
         topk.score_any_user,

@@ -24,11 +24,14 @@ class _PandasWithFastCsv(ModuleType):
             try:
                 # "high" is how pandas reads numbers for its Python parser too: the same bits. Columns are chosen
                 # afterwards, because the C parser overlooks lines with too many fields when it is given `usecols`.
-                table = pd.read_csv(path, delimiter=delimiter, engine="c", float_precision="high", **options)
+                # Without index_col, a file whose lines all have a field too many has its columns shifted by one.
+                table = pd.read_csv(
+                    path, delimiter=delimiter, engine="c", float_precision="high", index_col=False, **options
+                )
                 return table[usecols]
             except pd.errors.ParserError:
                 pass  # the Python parser says what it has always said
-        return pd.read_csv(path, delimiter=delimiter, engine=engine, usecols=usecols, **options)
+        return pd.read_csv(path, delimiter=delimiter, engine=engine, usecols=usecols, index_col=False, **options)
 
 
 def read_with_the_c_parser() -> None:

@@ -30,6 +30,9 @@ def refuse_empty_training_part() -> None:
                 "interactions for training, validation and test. Give the first part a larger share, name "
                 "the right file first, or loosen the filters (user_inter_num_interval and the like)."
             )
+        for name, part, result in zip(("validation", "test"), parts[1:], ("best epoch", "test figures"), strict=True):
+            if len(part.inter_feat) == 0:
+                self.logger.warning(f"The {name} part of '{self.dataset_name}' is empty: there will be no {result}.")
         return parts
 
     datasets.Dataset.build = build_checked

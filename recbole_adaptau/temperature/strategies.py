@@ -9,7 +9,7 @@ from logging import getLogger
 import torch
 from torch import Tensor, nn
 
-from ..options import Options
+from ..options import TAU_MOST, Options
 from .closed_form import global_tau, user_taus
 from .view import EpochView
 
@@ -58,6 +58,11 @@ class FixedTau(TemperatureStrategy):
     """`fixed`: the value of `tau`, as a grid search sets it."""
 
 
+def _bounded_exp(raw: Tensor) -> Tensor:
+    """exp, which a step too long for float32 cannot make infinite: from there on the gradient would be NaN."""
+    return torch.exp(raw.clamp_max(math.log(TAU_MOST)))
+
+
 class LearnedTau(TemperatureStrategy):
     """`learned` (C-tau): one temperature learned by gradient descent, tau = tau_min + exp(raw)."""
 
@@ -75,7 +80,7 @@ class LearnedTau(TemperatureStrategy):
         return self._global().expand(len(users))
 
     def _global(self) -> Tensor:
-        return self.options.tau_min + torch.exp(self.raw)
+        return self.options.tau_min + _bounded_exp(self.raw)
 
 
 class LearnedUserTau(LearnedTau):
@@ -107,7 +112,7 @@ class LearnedUserTau(LearnedTau):
 
     def tau(self, users: Tensor, embeddings: Tensor) -> Tensor:
         personal = 3.0 * torch.tanh(self.net(embeddings.detach()).squeeze(1))
-        return self.options.tau_min + torch.exp(self.raw + personal)
+        return self.options.tau_min + _bounded_exp(self.raw + personal)
 
 
 class AdaptiveTau(TemperatureStrategy):

@@ -34,7 +34,7 @@ def test_an_empty_training_file_is_told():
     write([("a", "x")], part="valid")
     write([("a", "y")], part="test")
     config = Config("BPR", "board", config_dict=settings(benchmark_filename=["train", "valid", "test"]))
-    with pytest.raises(DataError, match=r"training part of 'board' is empty: benchmark_filename .*0, 1, 1"):
+    with pytest.raises(DataError, match=r"board\.train\.inter is empty: below its first line"):
         create_dataset(config).build()
 
 

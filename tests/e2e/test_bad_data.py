@@ -31,8 +31,8 @@ def all_finite(result) -> bool:
 
 
 def test_single_item(board, tmp_path):
-    written(tmp_path, [("a", "x"), ("b", "x")], [], [])
-    with pytest.raises(DataError, match="2 of the 2 users of 'odd' have interacted with all of its 1 items"):
+    written(tmp_path, [("a", "x"), ("b", "x")], [("c", "x")], [("d", "x")])
+    with pytest.raises(DataError, match="4 of the 4 users of 'odd' have interacted with all of its 1 items"):
         trained(board)
     with pytest.raises(DataError, match="has 1 item: a softmax over items needs at least two"):
         Interactions.from_dataset(SimpleNamespace(
