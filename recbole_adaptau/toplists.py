@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .distributed import gathered
 from .evaluation import top_items
 
 GROUPS = 10
@@ -71,7 +72,10 @@ class TopLists:
 
 @torch.no_grad()
 def top_lists(model: Any, loader: Any, k: int) -> TopLists:
-    """Score all items for the loader's users, leave out what they have had, and keep the best k."""
+    """Score all items for the loader's users, leave out what they have had, and keep the best k.
+
+    Of several processes, each scores its part of the users, and all get all.
+    """
     users, tops, hits, counts = [], [], [], []
     for interaction, history, positive_u, positive_i in loader:
         scores = model.full_sort_predict(interaction.to(model.device)).view(len(interaction), -1).cpu()
@@ -84,7 +88,8 @@ def top_lists(model: Any, loader: Any, k: int) -> TopLists:
         tops.append(top)
         hits.append(wanted.gather(1, top))
         counts.append(torch.bincount(positive_u, minlength=len(scores)))
-    return TopLists(torch.cat(users), torch.cat(tops), torch.cat(hits), torch.cat(counts))
+    parts = (torch.cat(part) for part in (users, tops, hits, counts))
+    return TopLists(*(torch.cat(gathered(part, model.device)) for part in parts))
 
 
 @torch.no_grad()

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.e2e
 METRICS = ["Recall", "NDCG", "GAUC", "GiniIndex", "ItemCoverage", "AveragePopularity"]
 # 481 rows: in batches of 64 the last has 33, 17 for one rank and 16 for the other; in batches of 32 it has 1 and 0.
 VARIANTS = {
-    "mf": ("AdapTauMF", {"negatives": "full"}),
+    "mf": ("AdapTauMF", {"negatives": "full", "record_groups": True}),
     "one row left": ("AdapTauMF", {"negatives": "full", "train_batch_size": 32, "learner": "adam"}),
     "lightgcn with l2": ("AdapTauLightGCN", {"negatives": "full", "reg_weight": 1e-3}),
     "learned_user": ("AdapTauMF", {"negatives": "full", "tau_strategy": "learned_user"}),
@@ -82,6 +82,7 @@ def trained(model, settings):
         "score": float(score),
         "valid": dict(trainer.evaluate(built.valid, load_best_model=False)),
         "draw": torch.rand(1).item(),
+        "groups": (trainer._record or {}).get("groups"),
     }
 
 
@@ -107,6 +108,9 @@ def test_two_ranks_with_half_the_batch_are_one_process(uneven, both, variant):
     for name, value in one["state"].items():
         torch.testing.assert_close(two["state"][name], value, rtol=2e-3, atol=2e-4, msg=f"{variant}: {name}")
     assert two["valid"] == pytest.approx(one["valid"], abs=0.03)
+    if variant == "mf":
+        assert sum(two["groups"]["recall"]) == pytest.approx(two["valid"]["recall@5"], abs=1e-4)
+        assert two["groups"]["positive_score"] == pytest.approx(one["groups"]["positive_score"], rel=1e-2)
 
 
 @pytest.mark.parametrize("variant", [*VARIANTS, *DRAWING])
