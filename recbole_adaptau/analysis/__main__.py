@@ -93,13 +93,18 @@ def files(run: SavedRun, other: SavedRun | None = None) -> dict[str, Any]:
         if np.ptp(run.temperatures) > 0:
             drawn["users"] = figures.users_figure(run)
             data["spearman"] = {
-                "activity": float(spearmanr(run.activity, run.temperatures)[0]),
-                "taste": float(spearmanr(run.taste, run.temperatures)[0]),
+                "number of positives": rank_correlation(run.activity, run.temperatures),
+                "mean popularity of its items": rank_correlation(run.taste, run.temperatures),
             }
     if other is not None:
         data["against"] = against(run, other)
     pictures = {f"{name}.{kind}": figure for name, figure in drawn.items() for kind in ("png", "svg")}
     return {**pictures, "analysis.json": data, "analysis.md": _text(data, list(drawn))}
+
+
+def rank_correlation(first: np.ndarray, second: np.ndarray) -> float | None:
+    """Spearman's; None where one side is the same for everybody."""
+    return float(spearmanr(first, second)[0]) if np.ptp(first) > 0 and np.ptp(second) > 0 else None
 
 
 def _quantiles(values: np.ndarray) -> list[float]:
@@ -119,12 +124,8 @@ def _text(data: dict[str, Any], pictures: Sequence[str]) -> str:
         spread = ", ".join(f"{name} {value:.4f}" for name, value in data["tau_u"].items())
         lines += [f"tau_0 = {data['tau_0']:.4f}; tau_u: {spread}.", ""]
     if "spearman" in data:
-        lines += [
-            f"Rank correlation of tau_u with the user's number of positives {data['spearman']['activity']:+.3f}, "
-            "with the "
-            f"mean popularity of its items {data['spearman']['taste']:+.3f}.",
-            "",
-        ]
+        found = [f"{name} {value:+.3f}" for name, value in data["spearman"].items() if value is not None]
+        lines += [f"Rank correlation of tau_u with the user's {', '.join(found) or 'figures: all are equal'}.", ""]
     rows = [
         [str(number + 1), f"{items:,}", "–" if norm is None else f"{norm:.3f}", f"{recall:.4f}"]
         for number, (items, norm, recall) in enumerate(

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recbole_adaptau.analysis import best_tau, half_mass_tau
+from recbole_adaptau.analysis.__main__ import rank_correlation
 from recbole_adaptau.analysis.figures import tenths
 from recbole_adaptau.analysis.temperature import chosen_users, gradient, masses
 from recbole_adaptau.errors import DataError
@@ -109,3 +110,8 @@ def test_extreme_pairs():
     assert (same.p, same.p_wilcoxon, same.difference, same.better) == (1, 1, 0, 0)
     with pytest.raises(DataError, match="at least two users in common; there are 1"):
         compare(np.ones(1), "m")
+
+
+def test_a_rank_correlation_with_something_constant_is_none():
+    rising = np.arange(5.0)
+    assert rank_correlation(rising, rising**3) == pytest.approx(1) and rank_correlation(rising, np.ones(5)) is None
