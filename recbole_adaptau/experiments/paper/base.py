@@ -49,7 +49,7 @@ class Asked:
     def described(self, what: str) -> str:
         """The title of a picture: what it shows, and on what."""
         seeds = f"seed{'s' if len(self.seeds) > 1 else ''} {', '.join(map(str, self.seeds))}"
-        return f"{what}: {' and '.join(self.models)} on {self.dataset}, {self.epochs} epochs, {seeds}"
+        return f"{what}: {', '.join(self.models)} on {self.dataset}, {self.epochs} epochs, {seeds}"
 
     def spec(
         self, name: str, varied: Mapping[str, Any], model: str | None = None, base: Mapping[str, Any] = PAPER
