@@ -4,7 +4,7 @@ PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 BENCH  ?= speed --output runs/bench
 
-.PHONY: run test bench docs lint format clean help
+.PHONY: run test soak bench docs lint format clean help
 
 help:    ## Show this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*## /\t/'
@@ -21,6 +21,9 @@ run: $(READY)    ## Train AdapTauLightGCN on the ml-100k that ships inside RecBo
 
 test: $(READY)    ## Run the whole test suite
 	$(PY) -m pytest
+
+soak: $(READY)    ## Kill runs and resume them, and watch memory: minutes, not for every commit
+	$(PY) -m tests.soak
 
 bench: $(READY)    ## Measure speed on ml-100k beside RecBole's models (BENCH="speed --dataset gowalla ml-1m" for other data)
 	$(PY) -m recbole_adaptau.benchmark $(BENCH)

@@ -5,6 +5,7 @@ and which runs code when read. Here the Config becomes a dict of settings from w
 """
 
 import contextlib
+import hashlib
 import io
 import os
 import pickle
@@ -13,6 +14,7 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ import torch
 from recbole.config import Config
 
 from recbole_adaptau.errors import CheckpointError, did_you_mean
+from recbole_adaptau.files import write_whole
 
 # What Config works out by itself; given back to it, some of these would change its course
 # (a `local_rank` starts a process group) and the device may not exist on the machine that loads.
@@ -36,6 +39,9 @@ DERIVED = (
     "test_neg_sample_args",
     "valid_metric_bigger",
 )
+
+# Only the user's own word allows code in a file to run, never a file's.
+USERS_WORD = ("allow_pickle",)
 
 _SPARSE = (sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.lil_matrix)
 _NUMBERS = (np.float64, np.float32, np.int64, np.int32, np.bool_, np.object_)
@@ -91,7 +97,7 @@ def plain(value: Any) -> Any:
 
 def config_settings(config: Config) -> dict[str, Any]:
     """The settings from which `rebuild_config` makes an equal Config, on this machine or another."""
-    settings = {key: plain(value) for key, value in config.final_config_dict.items() if key not in DERIVED}
+    settings = {key: plain(value) for key, value in config.final_config_dict.items() if key not in DERIVED + USERS_WORD}
     # RecBole joins the dataset's name on to data_path, and puts its own folder there for ml-100k whatever is
     # given; cutting the exact suffix off (no dirname) keeps the join equal to the letter.
     path, name = str(settings.pop("data_path", "")), settings["dataset"]
@@ -115,6 +121,16 @@ def other_parameter(model: Any) -> dict[str, Any]:
     return {name: value for name, value in listed.items() if not isinstance(value, torch.nn.Module)}
 
 
+def fingerprint(dataset: Any) -> str:
+    """Of the interactions of a RecBole dataset and of its users' and items' names, in their order."""
+    digest = hashlib.sha256()
+    for field in (dataset.uid_field, dataset.iid_field):
+        if field in dataset.inter_feat:
+            digest.update(dataset.inter_feat[field].numpy().tobytes())
+            digest.update("\n".join(map(str, dataset.field2id_token.get(field, ()))).encode())
+    return digest.hexdigest()
+
+
 @contextlib.contextmanager
 def shielded_argv() -> Iterator[None]:
     """Hide the host program's arguments, which RecBole's Config would take for its own."""
@@ -136,6 +152,7 @@ def quoted(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def rebuild_config(settings: Mapping[str, Any]) -> Config:
     """The Config that `config_settings` described; nothing but `settings` has a say in it."""
+    settings = {key: value for key, value in settings.items() if key not in USERS_WORD}
     with shielded_argv():
         return Config(model=settings["model"], dataset=settings["dataset"], config_dict=quoted(plain(settings)))
 
@@ -179,38 +196,23 @@ def save(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
     # Serialised in memory first: torch.save hides a failed write behind an error about archive positions.
     content = io.BytesIO()
     torch.save(state, content)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
-            file.write(content.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        write_whole(path, content.getbuffer())
     except OSError as error:
         kept = " The last good checkpoint there was kept." if path.is_file() else ""
         raise CheckpointError(
             f"could not write the checkpoint {path.absolute()} ({content.tell() / 1e6:.1f} MB): "
-            f"{error.strerror or error}.{kept} Free some space or set checkpoint_dir to another disk."
+            f"{error.strerror or error}.{kept} Free some space or write to another disk, then resume."
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the new name survive a power cut, where the system can do so (Windows cannot open a folder)."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def load(path: str | os.PathLike[str], map_location: Any = "cpu") -> dict[str, Any]:
+def load(path: str | os.PathLike[str], map_location: Any = "cpu", allow_pickle: bool = False) -> dict[str, Any]:
     """Read a checkpoint without running anything in it.
+
+    Args:
+        path: The file.
+        map_location: Where tensors go, as for `torch.load`.
+        allow_pickle: Read a file that holds more than plain data too, with a warning. The code in it runs.
 
     Raises:
         CheckpointError: no such file, a damaged one, or one that holds more than plain data.
@@ -221,27 +223,82 @@ def load(path: str | os.PathLike[str], map_location: Any = "cpu") -> dict[str, A
         near = did_you_mean(path.name, (file.name for file in path.parent.glob("*.pth")))
         raise CheckpointError(f"there is no checkpoint file {where}.{near}")
     damaged = f"the checkpoint {where} is damaged or cut short"
+    if not zipfile.is_zipfile(path):
+        raise CheckpointError(f"{damaged}: it is not a PyTorch file (of version 1.6 or later).")
     try:
-        # PyTorch does not compare the checksums it writes.
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                if archive.testzip() is not None:
-                    raise CheckpointError(f"{damaged}: its checksums do not match.")
+        _refuse_dishonest_archive(path)
         # On leaving, safe_globals also strikes off what was on the list before.
         listed = torch.serialization.get_safe_globals()
-        with torch.serialization.safe_globals([cls for cls in DATA_CLASSES if cls not in listed]):
+        ours = torch.serialization.safe_globals([cls for cls in DATA_CLASSES if cls not in listed])
+        with ours, torch.sparse.check_sparse_tensor_invariants():
             state = torch.load(path, map_location=map_location, weights_only=True)
+        _refuse_unsound(state)
     except CheckpointError:
         raise
-    except pickle.UnpicklingError as error:
-        if "GLOBAL" in str(error):  # the opcode that names a class or a function
+    except pickle.UnpicklingError as error:  # its checksums are right, so this is how it was written
+        if not allow_pickle:
             raise CheckpointError(
                 f"the checkpoint {where} holds more than plain data, so it was refused and nothing in it was "
-                "run. Files written by RecBole without recbole_adaptau are of this kind: train again."
+                "run. Files written by RecBole without recbole_adaptau are of this kind: train again or, if you trust "
+                "whoever made the file with this whole machine, use load_data_and_model(FILE, allow_pickle=True)."
             ) from error
-        raise CheckpointError(f"{damaged}: it is not a PyTorch file.") from error
+        getLogger().warning(f"allow_pickle: reading {where} runs whatever code is in it.")
+        state = torch.load(path, map_location=map_location, weights_only=False)
     except Exception as error:  # damaged bytes surface as almost any exception
         raise CheckpointError(f"{damaged}: {str(error).splitlines()[0] if str(error) else error!r}") from error
     if not isinstance(state, dict):
         raise CheckpointError(f"the file {where} holds a {type(state).__name__}, not a checkpoint.")
     return state
+
+
+def _refuse_dishonest_archive(path: Path) -> None:
+    """Raise if the archive's bytes are not what it says, before memory is set aside for what it claims to hold.
+
+    PyTorch stores its parts as they are, once each; it reads packed parts too, however large they unfold, and does not
+    compare the checksums it writes.
+    """
+    with zipfile.ZipFile(path) as archive:
+        parts = archive.infolist()
+        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+            raise ValueError("its parts are packed, as PyTorch never writes them.")
+        if sum(part.file_size for part in parts) > path.stat().st_size:
+            raise ValueError("its parts claim to be larger than the file.")
+        if len({part.filename for part in parts}) < len(parts):
+            raise ValueError("two of its parts have the same name.")
+        if archive.testzip() is not None:
+            raise ValueError("its checksums do not match.")
+
+
+def _refuse_unsound(value: Any) -> None:
+    """Raise for tensors and sparse matrices that reach beyond what they hold: compiled code would follow them.
+
+    PyTorch looks at what a tensor's strides reach, but a stride of zero makes a huge one out of a single number.
+    """
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for entry in value:
+            _refuse_unsound(entry)
+    elif isinstance(value, torch.Tensor) and value.layout == torch.strided and value.device.type != "meta":
+        reach = (value.storage_offset() + value.numel()) * value.element_size()
+        if value.numel() and reach > value.untyped_storage().nbytes():
+            raise ValueError("a tensor claims more numbers than are stored.")
+    elif isinstance(value, sp.csr_matrix | sp.csc_matrix):
+        value.check_format(full_check=True)
+    elif isinstance(value, sp.coo_matrix):
+        sp.coo_matrix((value.data, (value.row, value.col)), shape=value.shape)
+    elif isinstance(value, sp.lil_matrix):
+        height, width = value.shape
+        if len(value.rows) != height or any(not 0 <= place < width for row in value.rows for place in row):
+            raise ValueError("a sparse matrix has places outside its shape.")
+
+
+def restore_optimiser(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """`optimiser.load_state_dict`, which takes moments of any shape and hands them to compiled code."""
+    optimiser.load_state_dict(state)
+    for parameter, moments in optimiser.state.items():
+        for name, value in moments.items():
+            # All that our optimisers keep by row instead is RowAdam's count.
+            fits = parameter.shape[:1] if name == "last_step" else parameter.shape
+            if isinstance(value, torch.Tensor) and value.dim() and value.shape != fits:
+                raise ValueError(f"{name} is {list(value.shape)} for a parameter of {list(parameter.shape)}")

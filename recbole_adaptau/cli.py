@@ -27,7 +27,7 @@ EXAMPLES = """examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code (0 done, 2 bad input, 130 interrupted)."""
+    """Run the command; returns its exit code (0 done, 2 bad input, 130 Ctrl-C, 143 SIGTERM)."""
     args, rest = _parser().parse_known_args(arguments)
     # RecBole's Config reads sys.argv by itself; what is there has been read here.
     sys.argv = sys.argv[:1]
@@ -49,9 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AdapTauError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as stop:
+        print(str(stop) or "interrupted", file=sys.stderr)
+        return getattr(stop, "exit_code", 130)
     return 0
 
 

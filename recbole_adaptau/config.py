@@ -1,6 +1,7 @@
 """Our defaults and checks inside RecBole's Config: `registry.install` hooks both functions here into it."""
 
 import hashlib
+import os
 import re
 import time
 from collections import Counter
@@ -19,6 +20,15 @@ from .options import unused_settings
 _PACKAGE = Path(__file__).resolve().parent
 # Inside the wheel the properties lie in the package, in a checkout beside it.
 PROPERTIES = _PACKAGE / "properties" if (_PACKAGE / "properties").is_dir() else _PACKAGE.parent / "properties"
+
+
+# What no file that lies with a dataset may set.
+NOT_FOR_DATA = frozenset(
+    {
+        *("allow_pickle", "checkpoint_dir", "data_path", "dataloaders_save_path", "dataset_save_path", "log_wandb"),
+        *("preset", "record_run", "resume", "run_folder", "run_root", "save_dataloaders", "save_dataset"),
+    }
+)
 
 
 class YamlLoader(yaml.SafeLoader):
@@ -108,7 +118,13 @@ def load_defaults(config: Config, model: str, dataset: str, ours: bool) -> None:
         raise OptionError(f"data_path = {data_path!r}: must be the path of the folder that holds the datasets.")
     beside = Path(data_path) / dataset / f"{dataset}.yaml"
     if beside.is_file():
-        defaults.update(read_yaml(beside))
+        with_data = read_yaml(beside)
+        if refused := sorted(with_data.keys() & NOT_FOR_DATA):
+            raise DataError(
+                f"{beside} sets {', '.join(refused)}: a file that comes with data has no say "
+                "in where a run reads and writes or what may run. Remove it; if you want it, give it with the command."
+            )
+        defaults.update(with_data)
     if ours:
         check_basics({**defaults, **given})
 
@@ -180,6 +196,10 @@ def known_keys(config: Config) -> set[str]:
         "dataset",
         "config_files",
         "record_run",
+        "allow_pickle",
+        "run_folder",
+        "run_root",
+        "resume",
         "nproc",
         "world_size",
         "ip",
@@ -203,8 +223,10 @@ def notes(config: Config) -> list[str]:
 
 
 def _new_run_folder(config: Config) -> Path:
-    """run_root/dataset/model/time-hash: new for every run, sorted by time, telling settings apart."""
+    """run_root/dataset/model/time-hash: new for every run and sorted by time."""
     settings = repr(sorted(config.final_config_dict.items(), key=lambda item: item[0]))
+    # The process and the nanosecond are in it too: many runs of the same settings may start in the same second.
+    settings += f"{os.getpid()} {time.time_ns()}"
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{hashlib.sha256(settings.encode()).hexdigest()[:6]}"
     parent = Path(config["run_root"]) / config["dataset"] / config["model"]
     folder, number = parent / name, 1

@@ -40,12 +40,13 @@ def run_recbole_adaptau(
     settings = {**(config_dict or {}), "record_run": True}
     # Built once here too, so that bad settings end the run before anything is written, and to know the folder.
     config = Config(model, dataset, config_file_list, dict(settings))
-    folder = config["run_folder"]
+    run = RunFolder(config["run_folder"])
     if not config["resume"]:
-        RunFolder(folder).refuse_if_used()
-    settings |= quoted({"run_folder": folder})
-    result = recbole_quick_start.run_recbole(model, dataset, config_file_list, settings, saved, queue)
-    return {**result, "run_folder": folder}
+        run.refuse_if_used()
+    settings |= quoted({"run_folder": config["run_folder"]})
+    with run.alone():
+        result = recbole_quick_start.run_recbole(model, dataset, config_file_list, settings, saved, queue)
+    return {**result, "run_folder": config["run_folder"]}
 
 
 def run_processes(
@@ -126,15 +127,19 @@ def objective_function(
     return recbole_quick_start.objective_function(settings, config_file_list, saved)
 
 
-def load_data_and_model(model_file: str | Path, data_path: str | Path | None = None) -> tuple[Any, ...]:
+def load_data_and_model(
+    model_file: str | Path, data_path: str | Path | None = None, allow_pickle: bool = False
+) -> tuple[Any, ...]:
     """Config, model, dataset and the three loaders of a checkpoint, or of a run folder's best epoch.
 
     Args:
         model_file: A run folder, or a checkpoint file.
         data_path: For a run folder, where the datasets lie now, if they have moved since.
+        allow_pickle: Read a checkpoint that RecBole wrote without this package too. It is a pickle, which can run any
+            code: only for files whose maker you trust with all that is on your machine.
     """
     if not Path(model_file).is_dir():
-        return recbole_quick_start.load_data_and_model(str(model_file))
+        return recbole_quick_start.load_data_and_model(str(model_file), allow_pickle=allow_pickle)
     run = RunFolder.existing(model_file)
     if not run.best.is_file():
         raise CheckpointError(f"{model_file} has no best.pth yet: no epoch was saved there.")
@@ -175,5 +180,6 @@ def resume(run_folder: str | Path, saved: bool = True, nproc: int | None = None,
     with shielded_argv():
         if nproc != 1 or group.get("world_size", -1) > 1:
             return run_processes(model, dataset, None, quoted(settings), saved, nproc, **group)
-        result = recbole_quick_start.run_recbole(model, dataset, config_dict=quoted(settings), saved=saved)
+        with run.alone():
+            result = recbole_quick_start.run_recbole(model, dataset, config_dict=quoted(settings), saved=saved)
     return {**result, "run_folder": str(run.path)}

@@ -6,9 +6,12 @@ run.log and tensorboard/.
 """
 
 import hashlib
+import io
 import json
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,9 +21,10 @@ import torch
 import yaml
 from recbole.config import Config
 
-from .checkpoint import config_settings, plain
+from .checkpoint import USERS_WORD, config_settings, plain
 from .distributed import world_size
 from .errors import CheckpointError, DataError, did_you_mean
+from .files import alone_in, need_writable, remove_leftovers, write_whole
 
 PACKAGES = ("recbole", "torch", "numpy", "scipy", "pandas", "recbole_adaptau")
 
@@ -63,11 +67,18 @@ class RunFolder:
                 "another run_folder."
             )
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """For as long as a run writes here: the folder is there, can be written to, and is nobody else's meanwhile."""
+        need_writable(self.path, "run_folder")
+        with alone_in(self.path, "give another run_folder"):
+            yield
+
     def begin(self, config: Config) -> None:
         """Write down what is run, and on what; the data's place as a whole path, so that any folder can resume."""
         if not config["resume"]:
             self.refuse_if_used()
-        self.path.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(self.path)
         settings = config_settings(config)
         if "data_path" in settings:
             settings["data_path"] = os.path.join(os.path.abspath(settings["data_path"]), "")
@@ -94,18 +105,26 @@ class RunFolder:
     def settings(self) -> dict[str, Any]:
         """The settings from which the same configuration can be built again."""
         try:
-            return dict(yaml.safe_load(self.config.read_text(encoding="utf-8")))
+            settings = dict(yaml.safe_load(self.config.read_text(encoding="utf-8")))
         except (yaml.YAMLError, TypeError, ValueError) as error:
             raise DataError(f"{self.config} is damaged: {error}") from error
+        return {key: value for key, value in settings.items() if key not in USERS_WORD}
 
     def add_epoch(self, record: dict[str, Any]) -> None:
-        with self.epochs.open("a", encoding="utf-8") as file:
+        with _explained(self.epochs), self.epochs.open("a", encoding="utf-8") as file:
             file.write(json.dumps(plain(record)) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     def read_epochs(self) -> list[dict[str, Any]]:
+        """The records of all epochs; a last line that was cut short does not count."""
         if not self.epochs.is_file():
             return []
-        return [json.loads(line) for line in self.epochs.read_text(encoding="utf-8").splitlines() if line]
+        *lines, _ = self.epochs.read_text(encoding="utf-8").split("\n")
+        try:
+            return [json.loads(line) for line in lines]
+        except ValueError as error:
+            raise DataError(f"{self.epochs} is damaged: {error}") from error
 
     def keep_epochs_before(self, epoch: int) -> None:
         """Forget the records of epochs that will be trained again after resuming."""
@@ -114,9 +133,9 @@ class RunFolder:
 
     def write_temperatures(self, users: np.ndarray, tau_u: np.ndarray, tau_0: float) -> None:
         """Each user's temperature beside the user's own (external) id."""
-        temporary = self.temperatures.with_suffix(".tmp.npz")
-        np.savez_compressed(temporary, user=users.astype(str), tau_u=tau_u, tau_0=tau_0)
-        os.replace(temporary, self.temperatures)
+        content = io.BytesIO()
+        np.savez_compressed(content, user=users.astype(str), tau_u=tau_u, tau_0=tau_0)
+        _write(self.temperatures, content.getbuffer())
 
     def read_temperatures(self) -> dict[str, np.ndarray]:
         with np.load(self.temperatures, allow_pickle=False) as file:
@@ -163,8 +182,18 @@ def _ids(dataset: Any) -> dict[str, Any]:
     return {"users": len(tokens[0]) - 1, "items": len(tokens[1]) - 1, "sha256 of their ids": digest}
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a whole file or nothing."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+def _write(path: Path, content: "str | memoryview[int]") -> None:
+    with _explained(path):
+        write_whole(path, content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Say what a failed write means for the run."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"could not write {path.absolute()}: {error.strerror or error}. What was there before is whole: make room, "
+            f"then go on with --resume={path.parent}."
+        ) from error

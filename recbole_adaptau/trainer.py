@@ -1,7 +1,12 @@
 """RecBole's trainer, extended through its own seams: one event per epoch, a run folder, and exact resuming."""
 
 import math
+import operator
+import os
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,6 +21,7 @@ from .batches import Batches
 from .config import notes
 from .errors import CheckpointError, TrainingError
 from .evaluation import EvalBatches, ScoreBuffer, TopkCollector
+from .interrupt import Stopped, StopRequest
 from .optimiser import RowAdam
 from .runs import RunFolder
 from .toplists import group_statistics
@@ -38,22 +44,35 @@ class RunRecorder(Trainer):
         self.run = self._folder if distributed.is_first() else None
         self._record: dict[str, Any] | None = None
         self._train_data: Any = None
+        self._data = ""  # the training data's fingerprint
         self._finished = self._saving = self._validating = False
+        self._stop = stop = StopRequest()
         if self.run is not None:
             self.saved_model_file = str(self.run.best)
+            for optimiser in self._optimisers().values():
+                optimiser.register_step_post_hook(lambda *_: stop.check())  # between any two batches
+        elif config["single_spec"]:
+            # RecBole's name has the second in it, and runs that start in the same one would test each other's model.
+            self.saved_model_file = f"{self.saved_model_file.removesuffix('.pth')}-{os.getpid()}.pth"
 
     def fit(self, train_data: Any, valid_data: Any = None, *args: Any, **kwargs: Any) -> tuple[float, Any]:
         if self._folder is None:
             return super().fit(train_data, valid_data, *args, **kwargs)
         self._train_data = train_data
         self._saving = kwargs.get("saved", args[1] if len(args) > 1 else True)
+        with self.run.alone() if self.run is not None else nullcontext(), self._stoppable(self._folder):
+            self._fit_in(self._folder, train_data, valid_data, *args, **kwargs)
+        return self.best_valid_score, self.best_valid_result
+
+    def _fit_in(self, folder: RunFolder, train_data: Any, *args: Any, **kwargs: Any) -> None:
+        self._data = checkpoint.fingerprint(train_data._dataset)
         if self.run is not None:
             self.run.begin(self.config)
             self.logger.info(set_color("run folder", "yellow") + f": {self.run.path}")
             for note in notes(self.config):
                 self.logger.warning(note)
         if self.config["resume"]:
-            with distributed.file_of_first(self._folder.last, self.device) as last:
+            with distributed.file_of_first(folder.last, self.device) as last:
                 if last.is_file():
                     self.resume_checkpoint(last)
             if self.run is not None:
@@ -63,22 +82,33 @@ class RunRecorder(Trainer):
         if self._finished:
             self.eval_collector.data_collect(train_data)  # RecBole's fit would have done so
         else:
-            try:
-                super().fit(train_data, valid_data, *args, **kwargs)
-            except KeyboardInterrupt:
-                self.logger.warning(
-                    f"Interrupted; every finished epoch is saved. Continue with: --resume={self._folder.path}"
-                )
-                raise
+            super().fit(train_data, *args, **kwargs)
             self._finished = True
             self._end_epoch()
             self._save_last(self.epochs)
-        return self.best_valid_score, self.best_valid_result
+
+    @contextmanager
+    def _stoppable(self, run: RunFolder) -> Iterator[None]:
+        """Ctrl-C and SIGTERM are heard at once and acted upon at the next safe moment; says how to go on."""
+        if distributed.is_active():  # the process that has started all of them hears the signal, ends them and says so
+            yield
+            return
+        try:
+            with self._stop:
+                yield
+        except KeyboardInterrupt as stop:
+            number = stop.number if isinstance(stop, Stopped) else signal.SIGINT
+            self.logger.warning(f"Stopped by {signal.Signals(number).name}.")
+            saved = (
+                f"every finished epoch is saved. Continue with: --resume={run.path}" if self._saving else "not saved."
+            )
+            raise Stopped(number, f"interrupted; {saved}") from stop
 
     def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
         self._end_epoch()
         if epoch_idx > self.start_epoch:
             self._save_last(epoch_idx)
+        self._stop.check()
         started = time.perf_counter()
         state = self._begin_epoch(epoch_idx)
         loss = super()._train_epoch(train_data, epoch_idx, *args, **kwargs)
@@ -105,10 +135,20 @@ class RunRecorder(Trainer):
     def evaluate(self, eval_data: Any, load_best_model: bool = True, *args: Any, **kwargs: Any) -> Any:
         if self.run is not None and load_best_model and self._finished:
             checkpoint.load(self.run.best)  # a damaged file is told from any other trouble
-        result = super().evaluate(eval_data, load_best_model, *args, **kwargs)
-        if self.run is not None and self._finished and not self._validating:
+        if self.run is None or not self._finished or self._validating:
+            return super().evaluate(eval_data, load_best_model, *args, **kwargs)
+        with self._stoppable(self.run):
+            result = super().evaluate(eval_data, load_best_model, *args, **kwargs)
             self.run.finish(self._summary(self.run, result))
         return result
+
+    def _full_sort_batch_eval(self, batched_data: Any) -> Any:
+        self._stop.check()
+        return super()._full_sort_batch_eval(batched_data)
+
+    def _neg_sample_batch_eval(self, batched_data: Any) -> Any:
+        self._stop.check()
+        return super()._neg_sample_batch_eval(batched_data)
 
     def _begin_epoch(self, epoch_idx: int) -> dict[str, float]:
         """What happens before the first batch of an epoch; returns what to record of it."""
@@ -129,6 +169,7 @@ class RunRecorder(Trainer):
         checkpoint.save(
             {
                 "config": checkpoint.config_settings(self.config),
+                "data": self._data,
                 "next_epoch": next_epoch,
                 "finished": self._finished,
                 "cur_step": self.cur_step,
@@ -150,20 +191,33 @@ class RunRecorder(Trainer):
             super().resume_checkpoint(resume_file)
             return
         state = checkpoint.load(resume_file, map_location=self.device)
-        if "next_epoch" not in state:
+        if "next_epoch" not in state or not isinstance(state.get("config"), dict):
             raise CheckpointError(f"{resume_file} is not a last.pth: it does not say where to go on.")
         checkpoint.refuse_other_run(state["config"], self.config, resume_file)
         try:
             self.model.load_state_dict(state["state_dict"])
-        except RuntimeError as error:
+        except (RuntimeError, KeyError, TypeError) as error:
             raise CheckpointError(
                 f"the weights in {resume_file} do not fit {self.config['model']} on {self.config['dataset']} as it is "
                 f"now; was the dataset changed since? ({error})"
             ) from error
+        if state.get("data", self._data) != self._data:
+            raise CheckpointError(
+                f"{resume_file} was trained on other data than {self.config['dataset']} holds now: bring that back, or "
+                "start a new run."
+            )
+        try:
+            self._restore(state)
+        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{resume_file} does not hold what a last.pth of this run does: {error!r}") from error
+        self.logger.info(f"Resuming from epoch {self.start_epoch} of {resume_file}")
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Everything but the weights."""
         self.model.load_other_parameter(state["other_parameter"])
         for name, optimiser in self._optimisers().items():
-            optimiser.load_state_dict(state["optimizers"][name])
-        self.start_epoch = state["next_epoch"]
+            checkpoint.restore_optimiser(optimiser, state["optimizers"][name])
+        self.start_epoch = operator.index(state["next_epoch"])
         self._finished = state["finished"]
         self.cur_step = state["cur_step"]
         self.best_valid_score = state["best_valid_score"]
@@ -171,7 +225,6 @@ class RunRecorder(Trainer):
         randomness.restore([state["random"], *state.get("random_of_other_ranks", ())], self.config["seed"])
         for generator, position in zip(randomness.generators(self._train_data), state["loaders"], strict=True):
             generator.set_state(position.cpu())
-        self.logger.info(f"Resuming from epoch {self.start_epoch} of {resume_file}")
 
     def _optimisers(self) -> dict[str, torch.optim.Optimizer]:
         """By attribute: most of RecBole's trainers have one, some two."""
@@ -223,6 +276,7 @@ class AdapTauTrainer(RunRecorder):
 
     def _full_sort_batch_eval(self, batched_data: Any) -> tuple[Any, Tensor, Tensor, Tensor]:
         """RecBole's, with the scores of every batch in the same memory."""
+        self._stop.check()
         interaction, history, positive_u, positive_i = batched_data
         users = interaction[self.model.USER_ID].to(self.device)
         return interaction, self._scores.scores(self.model, users, history), positive_u, positive_i

@@ -43,13 +43,16 @@ def checkerboard(users: int = 48, items: int = 48, colours: int = 4) -> tuple[li
     return train, valid, test
 
 
-@pytest.fixture
-def board(tmp_path) -> dict:
-    """Settings that make RecBole load the checkerboard."""
+def write_board(folder: Path) -> None:
+    """The checkerboard as a dataset below `folder`/data."""
     for part, pairs in zip(("train", "valid", "test"), checkerboard(), strict=True):
-        write_inter(tmp_path / "data", "board", pairs, part)
+        write_inter(folder / "data", "board", pairs, part)
+
+
+def board_settings(folder: Path) -> dict:
+    """Settings that make RecBole load the checkerboard from there."""
     return {
-        "data_path": str(tmp_path / "data"),
+        "data_path": str(folder / "data"),
         "benchmark_filename": ["train", "valid", "test"],
         "load_col": {"inter": ["user_id", "item_id"]},
         "show_progress": False,
@@ -59,3 +62,10 @@ def board(tmp_path) -> dict:
         "embedding_size": 8,
         "train_batch_size": 64,
     }
+
+
+@pytest.fixture
+def board(tmp_path) -> dict:
+    """Settings that make RecBole load the checkerboard."""
+    write_board(tmp_path)
+    return board_settings(tmp_path)

@@ -37,6 +37,7 @@ def _patches() -> tuple[Callable[[], None], ...]:
         sampling,
         splits,
         topk,
+        untrusted,
     )
 
     return (
@@ -60,6 +61,9 @@ def _patches() -> tuple[Callable[[], None], ...]:
         splits.refuse_empty_training_part,
         splits.unpickle_only_when_asked,
         topk.score_any_user,
+        untrusted.evaluate_literals_alone,
+        untrusted.read_plain_yaml_alone,
+        untrusted.load_arrays_without_objects,
         noise.silence_recbole_warnings,
         ncl.cluster_small_data,
         ranks.join_on_any_device,

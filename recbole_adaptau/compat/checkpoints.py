@@ -5,6 +5,7 @@ from logging import getLogger
 from typing import Any
 
 import torch
+from recbole.config import Config
 from recbole.quick_start import quick_start
 from recbole.trainer import trainer as trainers
 from recbole.utils import set_color
@@ -77,8 +78,12 @@ def load_plain_checkpoints() -> None:
     data_path.
     """
 
-    def load_data_and_model(model_file: str, run: Mapping[str, Any] | None = None) -> tuple[Any, ...]:
-        state = checkpoint.load(model_file)
+    def load_data_and_model(
+        model_file: str, run: Mapping[str, Any] | None = None, allow_pickle: bool = False
+    ) -> tuple[Any, ...]:
+        state = checkpoint.load(model_file, allow_pickle=allow_pickle)
+        if isinstance(state.get("config"), Config):  # of RecBole's own, read with allow_pickle
+            state["config"] = checkpoint.config_settings(state["config"])
         missing = [key for key in _CONFIG_KEYS if key not in state]
         if missing or not isinstance(state["config"], dict):
             raise CheckpointError(
@@ -92,7 +97,7 @@ def load_plain_checkpoints() -> None:
             changes |= {key: run[key] for key in ("data_path",) if key in run}
         config = checkpoint.rebuild_config({**state["config"], **changes})
         if config["device"].type != "cpu":
-            state = checkpoint.load(model_file, map_location=config["device"])
+            state = checkpoint.load(model_file, config["device"], allow_pickle)
         # Through the module, whose names other patches have replaced.
         quick_start.init_seed(config["seed"], config["reproducibility"])
         quick_start.init_logger(config)

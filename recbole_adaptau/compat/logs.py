@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 import sys
+import time
 from typing import Any
 
 import colorama
@@ -34,7 +35,9 @@ def _log_file(config: Any) -> str:
         return os.path.join(config["run_folder"], "run.log")
     folder = os.path.join("./log/", config["model"])
     os.makedirs(folder, exist_ok=True)
-    digest = hashlib.md5("".join(map(str, config.final_config_dict.values())).encode()).hexdigest()[:6]
+    # The process and the moment are in it too: many runs of the same settings may start in the same second.
+    told = [*config.final_config_dict.values(), os.getpid(), time.time_ns()]
+    digest = hashlib.md5("".join(map(str, told)).encode()).hexdigest()[:6]
     stem = f"{config['model']}-{config['dataset']}-{utils.get_local_time()}-{digest}"
     return os.path.join(folder, f"{stem}.log")
 

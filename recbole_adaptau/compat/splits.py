@@ -7,7 +7,7 @@ from recbole.data import utils as data_utils
 from recbole.data.dataset import dataset as datasets
 
 from recbole_adaptau.compat.patching import replace_everywhere
-from recbole_adaptau.errors import DataError
+from recbole_adaptau.errors import DataError, OptionError
 
 
 def refuse_empty_training_part() -> None:
@@ -39,15 +39,15 @@ def refuse_empty_training_part() -> None:
 
 
 def unpickle_only_when_asked() -> None:
-    """Leave matching files in checkpoint_dir alone unless saving is on or a path is set.
+    """Read saved datasets and loaders only with `allow_pickle`, and then only if saving is on or a path is set.
 
     RecBole unpickles `<dataset>-Dataset.pth` and `<dataset>-for-<model>-dataloader.pth` from checkpoint_dir
-    whenever they are there: an old file, or a stranger's, silently takes the place of the data.
+    whenever they are there: an old file, or a stranger's, silently takes the place of the data, and its code runs.
     """
     create, load_loaders = data_utils.create_dataset, data_utils.load_split_dataloaders
 
     def create_dataset(config: Any) -> Any:
-        if config["save_dataset"] or config["dataset_save_path"]:
+        if _may_unpickle(config, "save_dataset", "dataset_save_path"):
             return create(config)
         # RecBole looks at this path alone when it is set; nothing can exist below a file.
         config["dataset_save_path"] = os.path.join(data_utils.__file__, "none")
@@ -57,9 +57,18 @@ def unpickle_only_when_asked() -> None:
             config["dataset_save_path"] = None
 
     def load_split_dataloaders(config: Any) -> tuple[Any, Any, Any] | None:
-        if config["save_dataloaders"] or config["dataloaders_save_path"]:
-            return load_loaders(config)
-        return None
+        return load_loaders(config) if _may_unpickle(config, "save_dataloaders", "dataloaders_save_path") else None
 
     replace_everywhere(create, create_dataset)
     replace_everywhere(load_loaders, load_split_dataloaders)
+
+
+def _may_unpickle(config: Any, saving: str, path: str) -> bool:
+    if config["allow_pickle"]:
+        return bool(config[saving] or config[path])
+    if config[path]:
+        raise OptionError(
+            f"{path} = {config[path]!r}: RecBole's saved data is a pickle, which can run any code when it is read. "
+            "If you made the file yourself, add allow_pickle=True; otherwise leave it out."
+        )
+    return False

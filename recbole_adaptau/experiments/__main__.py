@@ -45,7 +45,7 @@ TAKEN_BY_PAPER = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code (0 done, 2 bad input, 130 interrupted)."""
+    """Run the command; returns its exit code (0 done, 2 bad input, 130 Ctrl-C, 143 SIGTERM)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     args, rest = parser().parse_known_args(words)
     command = _shown(words)
@@ -65,11 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (AdapTauError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("interrupted", file=sys.stderr)
         if args.command != "curves":
             print(f"every finished epoch is saved; go on with:\n  {command}", file=sys.stderr)
-        return 130
+        return getattr(stop, "exit_code", 130)
     return 0
 
 

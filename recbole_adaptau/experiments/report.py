@@ -2,13 +2,13 @@
 
 import io
 import json
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OptionError
+from ..files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,13 +89,9 @@ def refuse_others(path: Path, about: dict[str, Any]) -> None:
 
 def write(path: Path, content: "str | dict[str, Any] | Figure") -> None:
     """Write text, JSON or a figure so that a reader finds the old file or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(content, dict):
         content = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    data = content.encode() if isinstance(content, str) else _drawn(content, path.suffix[1:])
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(data)
-    os.replace(temporary, path)
+    write_whole(path, content.encode() if isinstance(content, str) else _drawn(content, path.suffix[1:]))
 
 
 def _drawn(figure: "Figure", kind: str) -> bytes:

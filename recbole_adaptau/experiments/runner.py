@@ -4,8 +4,7 @@ import copy
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from tqdm import tqdm
 from ..checkpoint import config_settings, quoted
 from ..config import notes
 from ..errors import AdapTauError, DataError, OptionError
+from ..files import alone_in
 from ..quick_start import resume, run_recbole_adaptau
 from ..runs import RunFolder
 from .pool import Bars, each_done
@@ -95,7 +95,7 @@ def carry_out(
     """
     root.mkdir(parents=True, exist_ok=True)
     stream = sys.stderr  # RecBole's colours replace it when the first run starts, and the bars would be lost
-    with _alone_in(root):
+    with alone_in(root, "give another --output"):
         missing = [spec for spec in specs if not folder_of(spec, root).is_complete]
         there = len(specs) - len(missing)
         if there:
@@ -202,25 +202,3 @@ def _comparable(config: Config) -> dict[str, Any]:
     if "data_path" in settings:
         settings["data_path"] = os.path.join(os.path.abspath(settings["data_path"]), "")
     return yaml.safe_load(yaml.safe_dump(settings))
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Refuse to work where another process does: both would go on with the same interrupted run."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise DataError(
-                    f"another process is filling {folder}: wait for it, or give another --output."
-                ) from None
-        yield
-    finally:
-        os.close(handle)

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import pickle
 import subprocess
 import sys
 from collections import OrderedDict
@@ -212,24 +211,6 @@ def test_damage_is_told(tmp_path, damage):
     path.write_bytes({"cut": content[:9000], "flip": content, "empty": b"", "text": b"hello there"}[damage])
     with pytest.raises(CheckpointError, match="damaged or cut short"):
         checkpoint.load(path)
-
-
-class Runs:
-    """A pickle that makes a file when it is read by pickle."""
-
-    def __reduce__(self):
-        return os.system, ("touch ran",)
-
-
-@pytest.mark.parametrize("zipped", [True, False])
-def test_code_in_a_file_is_refused_and_not_run(tmp_path, zipped):
-    torch.save({"config": Runs()}, "a.pth", _use_new_zipfile_serialization=zipped)
-    with pytest.raises(CheckpointError, match="holds more than plain data"):
-        checkpoint.load("a.pth")
-    Path("b.pth").write_bytes(pickle.dumps(Runs()))
-    with pytest.raises(CheckpointError):
-        checkpoint.load("b.pth")
-    assert not Path("ran").exists()
 
 
 def test_recboles_own_pickled_config_is_refused(tmp_path):

@@ -13,7 +13,7 @@ from recbole.data import utils as data_utils
 from recbole.sampler import RepeatableSampler, Sampler
 
 from recbole_adaptau import compat
-from recbole_adaptau.errors import DataError
+from recbole_adaptau.errors import DataError, OptionError
 
 compat.apply()
 
@@ -68,22 +68,33 @@ class Leaves:
         return open, ("unpickled", "w")
 
 
-def test_a_stray_file_is_not_unpickled(board):
+@pytest.mark.parametrize("saving", [False, True])
+def test_a_stray_file_is_not_unpickled(board, saving):
     Path("saved").mkdir()
     for name in ("board-Dataset.pth", "board-for-BPR-dataloader.pth"):
         with open(Path("saved") / name, "wb") as file:
             pickle.dump(Leaves(), file)
-    config = Config("BPR", "board", config_dict=board)
+    config = Config("BPR", "board", config_dict=board | {"save_dataset": saving, "save_dataloaders": saving})
     dataset = create_dataset(config)
     data_preparation(config, dataset)
     assert not Path("unpickled").exists()
     assert config["dataset_save_path"] is None and dataset.config is config
 
 
+@pytest.mark.parametrize("key", ["dataset_save_path", "dataloaders_save_path"])
+def test_a_named_pickle_needs_the_users_word(board, key):
+    Path("evil.pth").write_bytes(pickle.dumps(Leaves()))
+    config = Config("BPR", "board", config_dict=board | {key: "'evil.pth'"})
+    with pytest.raises(OptionError, match=rf"{key} = 'evil\.pth'.*allow_pickle=True"):
+        data_preparation(config, create_dataset(config))
+    assert not Path("unpickled").exists()
+
+
 def test_a_saved_file_is_used_when_asked(board, caplog):
-    config = Config("BPR", "board", config_dict=board | {"save_dataset": True, "save_dataloaders": True})
+    asked = board | {"save_dataset": True, "save_dataloaders": True, "allow_pickle": True}
+    config = Config("BPR", "board", config_dict=dict(asked))
     data_preparation(config, create_dataset(config))
-    again = Config("BPR", "board", config_dict=board | {"save_dataset": True, "save_dataloaders": True})
+    again = Config("BPR", "board", config_dict=dict(asked))
     with caplog.at_level(logging.INFO):
         data_preparation(again, create_dataset(again))
     assert "Load filtered dataset from" in caplog.text and "Load split dataloaders from" in caplog.text

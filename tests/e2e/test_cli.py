@@ -113,6 +113,7 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_works(tmp_path):
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in a shell's background job
     )
     run = RunFolder(tmp_path / "run")
     deadline = time.monotonic() + 120
@@ -129,6 +130,5 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_works(tmp_path):
     run.config.write_text(settings)
     again = subprocess.run([sys.executable, SCRIPT, "--resume=run"], capture_output=True, text=True, timeout=120)
     assert again.returncode == 0, again.stderr[-2000:]
-    # An interrupt between an epoch's record and its checkpoint repeats that one epoch.
-    assert re.search(f"Resuming from epoch ({done}|{done - 1}) ", again.stderr) and "test: recall@10" in again.stdout
+    assert f"Resuming from epoch {done} " in again.stderr and "test: recall@10" in again.stdout
     assert [record["epoch"] for record in run.read_epochs()] == list(range(done + 2))

@@ -12,6 +12,7 @@ from recbole_adaptau import checkpoint
 from recbole_adaptau.errors import AdapTauError, CheckpointError, DataError
 from recbole_adaptau.runs import RunFolder
 from recbole_adaptau.trainer import learning_rate_factor
+from tests.helpers import build, trainer_of
 
 PER_ROW = {"negatives": "per_row", "train_neg_sample_args": {"distribution": "uniform", "sample_num": 3}}
 VARIANTS = {
@@ -169,19 +170,53 @@ def test_a_damaged_folder_is_said_plainly(board, damage, message):
 def test_a_dataset_that_grew_is_said_plainly(board, tmp_path):
     run("AdapTauMF", board, "grown")
     Path("grown/result.json").unlink()
-    with (tmp_path / "data/board/board.train.inter").open("a") as file:
-        file.write("newcomer\ti1\n")
+    path = tmp_path / "data/board/board.train.inter"
+    before = path.read_text()
+    path.write_text(before + "newcomer\ti1\n")
     with pytest.raises(CheckpointError, match="was the dataset changed since"):
+        recbole_adaptau.resume("grown")
+    path.write_text(before + before.splitlines()[-1] + "\n")  # as many users and items as before
+    with pytest.raises(CheckpointError, match="was trained on other data than board holds now"):
         recbole_adaptau.resume("grown")
 
 
-def test_a_checkpoint_of_another_model_is_refused(board):
-    run("AdapTauMF", board, "one")
-    run("AdapTauLightGCN", board, "two")
-    Path("two/result.json").unlink()
-    shutil.copy("one/last.pth", "two/last.pth")
-    with pytest.raises(CheckpointError, match="is of model AdapTauMF, but this run has AdapTauLightGCN"):
-        recbole_adaptau.resume("two")
+def _without_last_item(state):
+    state["state_dict"]["item_embedding.weight"] = state["state_dict"]["item_embedding.weight"][:-1].clone()
+
+
+def _short_moments(state):
+    """Compiled code would write past their end."""
+    state["optimizers"]["optimizer"]["state"][0]["exp_avg_sq"] = torch.zeros(1, 8)
+
+
+STRANGE = {
+    "is of model AdapTauLightGCN, but this run has AdapTauMF": lambda s: s["config"].update(model="AdapTauLightGCN"),
+    "is of dataset other, but this run has board": lambda s: s["config"].update(dataset="other"),
+    "was trained on other data than board holds now": lambda s: s.update(data="0"),
+    "size mismatch for item_embedding.weight": _without_last_item,
+    r"exp_avg_sq is \[1, 8\] for a parameter of \[49, 8\]": _short_moments,
+    "is not a last.pth": lambda s: s.pop("next_epoch"),
+    "does not say where to go on": lambda s: s.update(config=None),
+    "do not fit AdapTauMF on board": lambda s: s.pop("state_dict"),
+    "does not hold what a last.pth of this run does: KeyError": lambda s: s.pop("optimizers"),
+    "does not hold what a last.pth of this run does: TypeError": lambda s: s.update(next_epoch="soon"),
+    "does not hold what a last.pth of this run does: ValueError": lambda s: s.update(loaders=[]),
+    "does not hold what a last.pth of this run does": lambda s: s["random"].update(torch=torch.zeros(3)),
+}
+
+
+def test_a_checkpoint_of_something_else_is_refused(board):
+    run("AdapTauMF", board, "run")
+    built = build("AdapTauMF", {**board, "run_folder": "run", "resume": True})
+    trainer = trainer_of(built)
+    trainer._train_data, trainer._data = built.train, checkpoint.fingerprint(built.train._dataset)
+    trainer.resume_checkpoint("run/last.pth")
+    for message, change in STRANGE.items():
+        state = checkpoint.load("run/last.pth")
+        change(state)
+        checkpoint.save(state, "strange.pth")
+        with pytest.raises(CheckpointError, match=message):
+            trainer.resume_checkpoint("strange.pth")
 
 
 def test_the_learning_rate_falls_as_asked():

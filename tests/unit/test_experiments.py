@@ -1,6 +1,7 @@
 """The experiments' own arithmetic and checks; nothing here is trained."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from recbole_adaptau.experiments import curves, grid, repeat, report, runner
 from recbole_adaptau.experiments.__main__ import main
 from recbole_adaptau.experiments.figures import curves_figure, grid_figure
 from recbole_adaptau.experiments.published import published
+from recbole_adaptau.files import alone_in
 from recbole_adaptau.runs import RunFolder
 
 AT_20 = {"topk": [5, 20], "valid_metric": "'NDCG@20'"}
@@ -172,11 +174,18 @@ def test_metrics_the_reports_need_are_asked_for_before_training(board):
 
 
 def test_two_processes_do_not_fill_one_folder():
-    second = runner._alone_in(Path())
-    with runner._alone_in(Path()), pytest.raises(DataError, match="another process is filling"):
-        second.__enter__()
-    with runner._alone_in(Path()):
-        pass
+    def enter():
+        with alone_in(Path(), "give another --output"):
+            return True
+
+    with ThreadPoolExecutor() as elsewhere:
+        with alone_in(Path(), "give another --output"):
+            assert enter()  # the same thread may
+            with pytest.raises(
+                DataError, match=r"another process is filling \.: wait for it, or give another --output"
+            ):
+                elsewhere.submit(enter).result()
+        assert elsewhere.submit(enter).result()
 
 
 def test_a_report_of_something_else_is_not_overwritten():
