@@ -131,7 +131,7 @@ def load_defaults(config: Config, model: str, dataset: str, ours: bool) -> None:
 
 def check_name(dataset: Any) -> None:
     """A dataset is named, not pointed at: its name becomes part of paths."""
-    is_name = isinstance(dataset, str) and dataset.isprintable() and Path(dataset).name == dataset
+    is_name = isinstance(dataset, str) and dataset.isprintable() and Path(dataset).name == dataset != ""
     if not is_name or dataset.startswith("."):
         raise DataError(f"dataset = {dataset!r} is not a name: set data_path to the folder that holds it.")
 
