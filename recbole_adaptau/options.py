@@ -50,6 +50,8 @@ class Options:
     reg_weight: float
     reg_negatives: bool
     embedding_dropout: float
+    user_dropout_count: float
+    loss_user_balance: float
     lr_schedule: str
 
     @classmethod
@@ -132,7 +134,9 @@ def _check_values(values: dict[str, Any]) -> None:
     _number(values, "negative_alpha", least=0.0, most=10.0)
     _number(values, "tau_user_quantile", least=0.0, below=1.0)
     _number(values, "tau_user_balance", least=0.0, most=10.0)
+    _number(values, "loss_user_balance", least=0.0, most=10.0)
     _number(values, "embedding_dropout", least=0.0, below=1.0)
+    _number(values, "user_dropout_count", least=0.0, most=1e6)
     _whole(values, "num_negatives", 1, 10**8)
     _whole(values, "embedding_size", 1, 1 << 16)
     _whole(values, "tau_startup_epochs", 0)

@@ -46,6 +46,8 @@ class AdapTauRecommender(GeneralRecommender, ABC):
 
     input_type = InputType.PAIRWISE
     prior: Tensor | None
+    user_dropout: Tensor | None
+    loss_weights: Tensor | None
 
     @classmethod
     def check(cls, config: Any) -> Options:
@@ -84,6 +86,12 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         self.build(config, dataset)
         prior = torch.log1p(self.interactions.item_counts.float()) if options.popularity_prior else None
         self.register_buffer("prior", prior, persistent=False)
+        count = options.user_dropout_count
+        dropout = count / (count + self.interactions.user_counts.clamp_min(1).float()) if count else None
+        self.register_buffer("user_dropout", dropout, persistent=False)
+        balance = options.loss_user_balance
+        weights = self.interactions.user_weights(balance) if balance else None
+        self.register_buffer("loss_weights", weights, persistent=False)
         quantile = options.tau_user_quantile
         counts = self.interactions.user_counts[self.interactions.active_users].float()
         least = counts.quantile(quantile).item() if quantile > 0 else 0.0
@@ -172,7 +180,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             drawn = self.shared_negatives.draw(users, positives)
             negatives = drawn.items
         all_users, all_items = self.encode()
-        u = self._score_users(F.dropout(self._take(all_users, users), self.options.embedding_dropout, self.training))
+        u = self._score_users(self._dropped(self._take(all_users, users), users))
         # One gather for positives and negatives, so that backward fills one gradient of the whole table, not two.
         together = torch.cat([positives, negatives.reshape(-1)])
         items = self._score_items(self._take(all_items, together))
@@ -187,10 +195,20 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             neg_lse = row_logsumexp(torch.einsum("bd,bmd->bm", u, n.view(*negatives.shape, -1)), tau, weight)
         else:
             neg_lse = candidate_logsumexp(u, n, tau, weight, drawn.hits, self._max_logit)
-        loss = softmax_loss(positive, neg_lse, self.options.positive_in_denominator).mean()
-        ranking = loss + self._regularisation(users, positives, negatives)
+        losses = softmax_loss(positive, neg_lse, self.options.positive_in_denominator)
+        if self.loss_weights is not None:
+            losses = losses * self.loss_weights[users]
+        ranking = losses.mean() + self._regularisation(users, positives, negatives)
         further = self.auxiliary_losses(users, positives)
         return (ranking, *further) if further else ranking
+
+    def _dropped(self, embeddings: Tensor, users: Tensor) -> Tensor:
+        """The batch's user embeddings after dropout, the same share for all and one of each user's own."""
+        embeddings = F.dropout(embeddings, self.options.embedding_dropout, self.training)
+        if self.user_dropout is None or not self.training:
+            return embeddings
+        share = self.user_dropout[users].unsqueeze(1)
+        return embeddings * (torch.rand_like(embeddings) >= share) / (1.0 - share)
 
     def predict(self, interaction: Any) -> Tensor:
         """Shape: [B] scores of the given pairs."""

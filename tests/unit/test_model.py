@@ -273,3 +273,35 @@ def test_a_backbone_is_one_method_and_says_so_when_it_is_missing(board):
     trainer_of(built).fit(built.train, built.valid, saved=False)
     with pytest.raises(TypeError, match=r"abstract method '?encode"):
         Nothing(built.config, built.train._dataset)
+
+
+def test_a_users_dropout_falls_with_what_is_known_of_it(board):
+    """The share of zeros is c / (c + count), the mean is kept, and evaluation drops nothing."""
+    built = build("AdapTauMF", {**board, "user_dropout_count": 3.0})
+    model = built.model
+    counts = model.interactions.user_counts
+    few, many = counts.clamp_min(1).argmin(), counts.argmax()
+    rows = torch.tensor([few, many]).repeat_interleave(4000)
+    torch.manual_seed(0)
+    dropped = model.train()._dropped(torch.ones(8000, 16), rows)
+    for user, part in zip((few, many), dropped.split(4000), strict=True):
+        share = 3.0 / (3.0 + max(counts[user].item(), 1))
+        assert (part == 0).float().mean().item() == pytest.approx(share, abs=0.01)
+        assert part.mean().item() == pytest.approx(1.0, abs=0.05)
+    assert torch.equal(model.eval()._dropped(torch.ones(8000, 16), rows), torch.ones(8000, 16))
+
+
+def test_loss_user_balance_weighs_users_as_it_says(board):
+    """The weights are `user_weights`, tested by themselves; here all users have as many, so others are put in."""
+    settings = {**board, "negatives": "full", "tau_strategy": "fixed", "train_batch_size": 100_000}
+    plain = build("AdapTauMF", settings).model
+    built = build("AdapTauMF", {**settings, "loss_user_balance": 0.5})
+    weighed, batch = built.model, next(iter(built.train))
+    assert plain.loss_weights is None and torch.equal(weighed.loss_weights, weighed.interactions.user_weights(0.5))
+    weighed.loss_weights.copy_(torch.linspace(0.2, 2.0, weighed.n_users))
+    plain.load_state_dict(weighed.state_dict())
+    want = 0.0
+    for user in batch["user_id"].unique():
+        rows = torch.nonzero(batch["user_id"] == user).squeeze(1)
+        want += weighed.loss_weights[user].item() * plain.calculate_loss(batch[rows]).item() * len(rows) / len(batch)
+    assert weighed.calculate_loss(batch).item() == pytest.approx(want, rel=1e-4)

@@ -148,7 +148,7 @@ def test_temperatures_losses_gradients_and_scores_are_finite(plant, values, how,
         assert finite(*model.parameters())
         assert not model.user_embedding.weight[0].any() and not model.item_embedding.weight[0].any()
         model.eval()
-        assert finite(*model._test_embeddings(), model.score_items(torch.arange(model.n_users)))
+        assert finite(*model.test_embeddings(), model.score_items(torch.arange(model.n_users)))
         model.train()
 
 
