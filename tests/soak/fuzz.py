@@ -29,6 +29,7 @@ from recbole_adaptau.cli import parse_settings
 from recbole_adaptau.config import PROPERTIES, load_files, read_yaml
 from recbole_adaptau.data import convert_lightgcn
 from recbole_adaptau.data.check import AtomicFile
+from recbole_adaptau.data.csv_file import convert_csv
 from recbole_adaptau.errors import AdapTauError, DataError, OptionError
 
 HEAD = b"user_id:token\titem_id:token\trating:float\n"
@@ -46,6 +47,12 @@ LINES = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=6), max_size=1
 ROWS = st.lists(
     st.tuples(st.integers(0, 9), st.integers(0, 9), st.sampled_from(["3", "", "x", "inf"])), max_size=30
 ).map(lambda rows: HEAD + "".join(f"{u}\t{i}\t{r}\n" for u, i, r in rows).encode())
+TABLES = st.tuples(
+    st.sampled_from([b"user,item\n", b"user,item,time\n", b"a;user_id;item_id\n", b"user,user ,item\n"]),
+    st.lists(st.sampled_from([b"1", b"2", b"a", b",", b",", b";", b"\n", b'"', b" ", b"2024-05-31", b"1e9"])).map(
+        b"".join
+    ),
+).map(b"".join)
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8),
     st.sampled_from(["none", "fixed", "full", "mean", "tau_0", "Y-N", "auto", "adam", 0.5, 1, 10**400, "RS"]),
@@ -84,6 +91,23 @@ def fuzz_converter(root: Path, train: bytes, test: bytes, ratio: float) -> bool:
         assert len(pairs[part]) == len(rows) == getattr(report, part) > 0
     assert not pairs["train"] & pairs["test"] and pairs["fit"] | pairs["valid"] == pairs["train"]
     assert not pairs["fit"] & pairs["valid"]
+    return True
+
+
+def fuzz_csv(root: Path, content: bytes) -> bool:
+    """Nothing is written, or a file that the check of atomic files passes, with every pair once."""
+    source = a_folder(root)
+    (source / "in.csv").write_bytes(content)
+    try:
+        report = convert_csv(source / "in.csv", "d", source / "out")
+    except DataError:
+        assert not (source / "out").exists()
+        return False
+    file = AtomicFile.at(source / "out" / "d" / "d.inter", "\t", None)
+    lines = file.lines(len(file.columns()))
+    assert lines is not None and not lines.uneven and lines.filled == report.interactions + 1
+    rows = [tuple(row.split("\t")[:2]) for row in file.path.read_text(encoding="utf-8").split("\n")[1:-1]]
+    assert len(set(rows)) == len(rows) == report.interactions > 0
     return True
 
 
@@ -154,6 +178,7 @@ def fuzz_settings(root: Path, changes: dict[str, Any]) -> bool:
 
 TARGETS: dict[str, tuple[Callable[..., bool], tuple[st.SearchStrategy[Any], ...]]] = {
     "converter": (fuzz_converter, (BYTES | LINES, BYTES | LINES, st.floats(0.01, 0.5))),
+    "CSV file": (fuzz_csv, (BYTES | TABLES,)),
     "atomic file": (fuzz_atomic_file, (BYTES | ROWS | st.tuples(ROWS, BYTES).map(b"".join),)),
     "YAML file": (fuzz_yaml, (BYTES | st.text(max_size=60).map(lambda text: text.encode("utf-8", "replace")),)),
     "command line": (fuzz_words, (st.lists(st.text(max_size=12) | VALUES.map(lambda v: f"--tau={v}"), max_size=4),)),

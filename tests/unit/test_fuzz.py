@@ -4,7 +4,7 @@ import pytest
 
 from tests.soak.fuzz import TARGETS, fuzz
 
-CASES = {"converter": 150, "atomic file": 150, "YAML file": 300, "command line": 300, "settings": 60}
+CASES = {"converter": 150, "CSV file": 150, "atomic file": 150, "YAML file": 300, "command line": 300, "settings": 60}
 
 
 @pytest.mark.parametrize("name", TARGETS)
