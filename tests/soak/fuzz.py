@@ -214,13 +214,17 @@ def fuzz(name: str, root: Path, cases: int, start: int | None = None, bar: Any =
     return count[0], count[1]
 
 
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m tests.soak.fuzz", description=__doc__)
+    made.add_argument("--cases", type=int, default=2000, help="cases for each target (default: %(default)s)")
+    made.add_argument("--seed", type=int, default=1, help="seed of the draw (default: %(default)s)")
+    made.add_argument("--only", choices=TARGETS, help="one target instead of all")
+    return made
+
+
 def main() -> int:
     """Fuzz every target and print how many cases each has seen; a case that breaks through is a traceback."""
-    parser = argparse.ArgumentParser(prog="python -m tests.soak.fuzz", description=__doc__)
-    parser.add_argument("--cases", type=int, default=2000, help="cases for each target (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the draw (default: %(default)s)")
-    parser.add_argument("--only", choices=TARGETS, help="one target instead of all")
-    args = parser.parse_args()
+    args = parser().parse_args()
     sys.argv = sys.argv[:1]
     logging.disable(logging.WARNING)  # what was cleaned in each case
     print(f"{'target':<14}{'cases':>9}{'accepted':>10}{'refused':>9}{'seconds':>9}")
