@@ -106,7 +106,11 @@ def _read(source: Path) -> pd.DataFrame:
     # Rows longer than the header make pandas take the first columns for an index.
     if not isinstance(table.index, pd.RangeIndex):
         raise DataError(f"{source}: the rows have more columns than the header line.")
-    return table.rename(columns=str.strip)
+    table = table.rename(columns=str.strip)
+    if not table.columns.is_unique:
+        twice = table.columns[table.columns.duplicated()][0]
+        raise DataError(f"{source}: two columns of the header line are called '{twice}'; rename one.")
+    return table
 
 
 def _columns(source: Path, found: list[str], given: dict[str, str | None]) -> dict[str, str]:

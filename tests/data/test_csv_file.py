@@ -77,6 +77,7 @@ def test_recbole_reads_what_was_written():
         ("user,items\na,x\n", {"item": "item"}, "has no column 'item'.*Did you mean 'items'"),
         ("user,item\na,x\n", {"item": "user"}, "must be different columns"),
         ("1,2\n3,4\n", {}, "it has: 1, 2"),
+        ("user,user ,item\na,b,x\n", {}, "two columns of the header line are called 'user'"),
         ("", {}, "not a table with a header line"),
         ("user,item\n", {}, "no interactions below the header line"),
         ("user,item\na,x\nb,y,z\n", {}, "not a table"),

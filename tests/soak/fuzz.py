@@ -47,6 +47,9 @@ LINES = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=6), max_size=1
 ROWS = st.lists(
     st.tuples(st.integers(0, 9), st.integers(0, 9), st.sampled_from(["3", "", "x", "inf"])), max_size=30
 ).map(lambda rows: HEAD + "".join(f"{u}\t{i}\t{r}\n" for u, i, r in rows).encode())
+PAIRS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["x", "y z", "", "nan", '"q"'])), max_size=12).map(
+    lambda rows: b"user,item\n" + "".join(f"{user},{item}\n" for user, item in rows).encode()
+)
 TABLES = st.tuples(
     st.sampled_from([b"user,item\n", b"user,item,time\n", b"a;user_id;item_id\n", b"user,user ,item\n"]),
     st.lists(st.sampled_from([b"1", b"2", b"a", b",", b",", b";", b"\n", b'"', b" ", b"2024-05-31", b"1e9"])).map(
@@ -178,7 +181,7 @@ def fuzz_settings(root: Path, changes: dict[str, Any]) -> bool:
 
 TARGETS: dict[str, tuple[Callable[..., bool], tuple[st.SearchStrategy[Any], ...]]] = {
     "converter": (fuzz_converter, (BYTES | LINES, BYTES | LINES, st.floats(0.01, 0.5))),
-    "CSV file": (fuzz_csv, (BYTES | TABLES,)),
+    "CSV file": (fuzz_csv, (BYTES | TABLES | PAIRS,)),
     "atomic file": (fuzz_atomic_file, (BYTES | ROWS | st.tuples(ROWS, BYTES).map(b"".join),)),
     "YAML file": (fuzz_yaml, (BYTES | st.text(max_size=60).map(lambda text: text.encode("utf-8", "replace")),)),
     "command line": (fuzz_words, (st.lists(st.text(max_size=12) | VALUES.map(lambda v: f"--tau={v}"), max_size=4),)),
