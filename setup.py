@@ -16,7 +16,7 @@ setup(
     python_requires=">=3.10,<3.12",
     packages=[*find_packages(include=["recbole_adaptau", "recbole_adaptau.*"]), PROPERTIES],
     package_dir={PROPERTIES: "properties"},
-    package_data={"recbole_adaptau": ["py.typed"], PROPERTIES: ["*.yaml", "*/*.yaml", "*/*.test"]},
+    package_data={"recbole_adaptau": ["py.typed", "report/page.*"], PROPERTIES: ["*.yaml", "*/*.yaml", "*/*.test"]},
     install_requires=[
         "recbole==1.2.1",
         "torch>=2.6",  # compat.py makes RecBole's checkpoints load under weights_only=True

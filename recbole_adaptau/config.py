@@ -15,7 +15,7 @@ from recbole.config import Config
 from .basics import check_basics
 from .data import noise
 from .errors import DataError, OptionError, did_you_mean
-from .options import unused_settings
+from .options import Options, unused_settings
 
 _PACKAGE = Path(__file__).resolve().parent
 # Inside the wheel the properties lie in the package, in a checkout beside it.
@@ -101,16 +101,18 @@ def load_files(files: Sequence[str | Path] | None) -> dict[str, Any]:
 def load_defaults(config: Config, model: str, dataset: str, ours: bool) -> None:
     """Lay our properties over RecBole's defaults and below what the user gave.
 
-    For our models: properties/overall.yaml, then properties/model/MODEL.yaml, or AdapTau.yaml if it has no file of its
-    own. For every model: the preset asked for, then the file NAME.yaml that lies with a converted dataset.
+    For models with a temperature of ours: properties/overall.yaml, then properties/model/MODEL.yaml, or AdapTau.yaml if
+    it has no file of its own. For every other model: properties/model/MODEL.yaml, if there is one. For all: the preset
+    asked for, then the file NAME.yaml that lies with a converted dataset.
     """
     defaults, given = config.internal_config_dict, config.external_config_dict
     if ours:
         defaults.update(read_yaml(PROPERTIES / "overall.yaml"))
-        own = PROPERTIES / "model" / f"{model}.yaml"
-        defaults.update(read_yaml(own if own.is_file() else PROPERTIES / "model" / "AdapTau.yaml"))
     elif given.get("record_run"):
         defaults["run_root"] = "runs"
+    own = PROPERTIES / "model" / f"{model}.yaml"
+    if ours or own.is_file():
+        defaults.update(read_yaml(own if own.is_file() else PROPERTIES / "model" / "AdapTau.yaml"))
     if given.get("preset"):
         defaults.update(_preset(str(given["preset"]), model, dataset))
     data_path = given.get("data_path", defaults["data_path"])
@@ -136,11 +138,14 @@ def check_name(dataset: Any) -> None:
         raise DataError(f"dataset = {dataset!r} is not a name: set data_path to the folder that holds it.")
 
 
-def settle(config: Config, ours: bool) -> None:
+def settle(config: Config) -> None:
     """Check a complete Config, before any data is loaded, and fill in what follows from it."""
     _set_split(config)
     noise.check(config)
-    if ours:
+    budget = config["budget_minutes"]
+    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0):
+        raise OptionError(f"budget_minutes = {budget!r}: must be a number above 0; leave it out for no limit.")
+    if hasattr(config.model_class, "check"):
         config.model_class.check(config)
     if config["run_root"] and not config["run_folder"]:
         config["run_folder"] = str(_new_run_folder(config))
@@ -208,7 +213,17 @@ def known_keys(config: Config) -> set[str]:
         "noise_ratio",
         "noise_groups",
     }
-    derived = {"local_rank", "benchmark_filename", "given_split", "tail_ratio", "encoding", "device"}
+    derived = {
+        "budget_minutes",
+        "fast_propagation",
+        "protocol",
+        "local_rank",
+        "benchmark_filename",
+        "given_split",
+        "tail_ratio",
+        "encoding",
+        "device",
+    }
     return from_recbole | set(config.internal_config_dict) | plumbing | derived
 
 
@@ -217,8 +232,9 @@ def notes(config: Config) -> list[str]:
     known = known_keys(config)
     unknown = [key for key in sorted(config.external_config_dict) if key not in known]
     found = [f"No part of this program reads the option '{key}'.{did_you_mean(key, known)}" for key in unknown]
-    if hasattr(config.model_class, "check"):
-        found += unused_settings(config.model_class.check(config), config)
+    options = config.model_class.check(config) if hasattr(config.model_class, "check") else None
+    if isinstance(options, Options):
+        found += unused_settings(options, config)
     return found
 
 

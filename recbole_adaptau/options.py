@@ -111,6 +111,11 @@ def check_whole(config: Config, key: str, least: int) -> None:
     _whole({key: config[key]}, key, least)
 
 
+def check_number(config: Config, key: str, above: float | None = None, least: float | None = None) -> None:
+    """Check a model's own number like the shared options."""
+    _number({key: config[key]}, key, above=above, least=least)
+
+
 def check_dropout(config: Config, key: str) -> None:
     """Check a backbone's own dropout share, which lies in [0, 1)."""
     _number({key: config[key]}, key, least=0.0, below=1.0)

@@ -20,7 +20,7 @@ warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta 
 CPU_COLUMNS = 32
 
 
-class _SymmetricProduct(torch.autograd.Function):
+class SymmetricProduct(torch.autograd.Function):
     """A @ x for a symmetric A: the backward pass is the same product, with no transpose and nothing saved."""
 
     @staticmethod
@@ -34,7 +34,7 @@ class _SymmetricProduct(torch.autograd.Function):
         return None, ctx.matrix @ grad.contiguous()
 
 
-class _LayerMean(torch.autograd.Function):
+class LayerMean(torch.autograd.Function):
     """(1 / (L + 1)) Σ_k A^k x for a symmetric A, without dropout: backward is the same polynomial of the gradient.
 
     On a CPU it is done for `CPU_COLUMNS` columns at a time, all layers of them before the next: then more of the rows
@@ -45,12 +45,12 @@ class _LayerMean(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, x: Tensor, n_layers: int, buffers: tuple[Tensor, Tensor]) -> Tensor:
         ctx.matrix, ctx.n_layers, ctx.buffers = matrix, n_layers, buffers
-        return _LayerMean.polynomial(matrix, x, n_layers, buffers)
+        return LayerMean.polynomial(matrix, x, n_layers, buffers)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor, None, None]:
-        return None, _LayerMean.polynomial(ctx.matrix, grad.contiguous(), ctx.n_layers, ctx.buffers), None, None
+        return None, LayerMean.polynomial(ctx.matrix, grad.contiguous(), ctx.n_layers, ctx.buffers), None, None
 
     @staticmethod
     def polynomial(matrix: Tensor, x: Tensor, n_layers: int, buffers: tuple[Tensor, Tensor]) -> Tensor:
@@ -123,6 +123,11 @@ class Propagation(nn.Module):
             self.indptr, self.indices, values, (self.size, self.size), check_invariants=False
         )
 
+    def product(self, x: Tensor) -> Tensor:
+        """A x, one layer alone. Shape: x [users + items, d] → the same."""
+        with torch.autocast(x.device.type, enabled=False):
+            return SymmetricProduct.apply(self.matrix(), x)
+
     def _scratch(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Two flat tensors of x's size to work in; not state, so neither buffers nor saved."""
         if self._buffers_for != (x.shape, x.dtype, x.device):
@@ -135,10 +140,10 @@ class Propagation(nn.Module):
         matrix = self.matrix()
         with torch.autocast(x.device.type, enabled=False):
             if not (self.training and self.message_dropout > 0):
-                return _LayerMean.apply(matrix, x, self.n_layers, self._scratch(x))
+                return LayerMean.apply(matrix, x, self.n_layers, self._scratch(x))
             layer = total = x
             for _ in range(self.n_layers):
-                layer = _SymmetricProduct.apply(matrix, layer)
+                layer = SymmetricProduct.apply(matrix, layer)
                 layer = F.dropout(layer, self.message_dropout, self.training)
                 total = total + layer
             return total / (self.n_layers + 1)

@@ -6,7 +6,7 @@ take our models by name.
 
 import re
 from functools import cache, wraps
-from typing import Any
+from typing import Any, TypeVar
 
 import recbole.trainer
 import recbole.utils.utils
@@ -20,16 +20,18 @@ from .compat.patching import replace_everywhere
 from .config import check_name, load_defaults, load_files, settle
 from .data.noise import with_noise
 from .errors import OptionError, refusals_explained
-from .model import AdapTauLightGCN, AdapTauMF, AdapTauRecommender, Adapted
+from .model import AdapTauLightGCN, AdapTauMF, AdapTauRecommender, Adapted, SimGCL, XSimGCL
 from .model.adapted import adapted_class
 from .model.families import FAMILIES
-from .trainer import AdapTauTrainer, RunRecorder
+from .recorder import RunRecorder
+from .trainer import AdapTauTrainer
 
 MODELS: dict[str, type[AbstractRecommender]] = {}
+Model = TypeVar("Model", bound=type[AbstractRecommender])
 
 
-def register(model: type[AdapTauRecommender]) -> type[AdapTauRecommender]:
-    """Make a model of ours (or a user's own backbone) known by its class name; usable as a decorator."""
+def register(model: Model) -> Model:
+    """Make a model of ours (or a user's own) known by its class name; usable as a decorator."""
     MODELS[model.__name__] = model
     return model
 
@@ -85,7 +87,7 @@ def install() -> None:
     """Hook into RecBole; doing it again changes nothing."""
     if getattr(Config, "_knows_adaptau", False):
         return
-    for model in (AdapTauMF, AdapTauLightGCN):
+    for model in (AdapTauMF, AdapTauLightGCN, SimGCL, XSimGCL):
         register(model)
 
     original_get_model = recbole.utils.utils.get_model
@@ -101,7 +103,7 @@ def install() -> None:
     @wraps(original_get_trainer)
     def get_trainer(model_type: Any, model_name: str) -> type:
         ours = MODELS.get(_adapt_by_name(model_name))
-        if ours is not None:
+        if ours is not None and issubclass(ours, AdapTauRecommender):
             base = getattr(ours, "base_name", None)
             return AdapTauTrainer if base is None else _adapting(original_get_trainer(model_type, base))
         trainer = original_get_trainer(model_type, model_name)
@@ -126,7 +128,7 @@ def install() -> None:
     def initialise(self: Config, *args: Any, **kwargs: Any) -> None:
         with refusals_explained("the configuration cannot be used", OptionError):
             init(self, *args, **kwargs)
-        settle(self, issubclass(self.model_class, AdapTauRecommender))
+        settle(self)
 
     build = Dataset.build
 

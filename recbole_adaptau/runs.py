@@ -1,8 +1,8 @@
 """The run folder: everything one run leaves behind, in plain formats that anything can read.
 
 config.yaml, environment.json, data.json (what tells the data from other data), epochs.jsonl (a line an epoch),
-temperatures.npz, result.json (there when the run is complete), error.json (there when it failed), best.pth, last.pth,
-run.log and tensorboard/.
+temperatures.npz, tested.npz (what each user of the test was recommended), result.json (there when the run is complete),
+error.json (there when it failed), best.pth, last.pth, run.log and tensorboard/.
 """
 
 import hashlib
@@ -10,6 +10,9 @@ import io
 import json
 import os
 import platform
+import traceback
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -23,7 +26,7 @@ from recbole.config import Config
 
 from .checkpoint import USERS_WORD, config_settings, plain
 from .distributed import world_size
-from .errors import CheckpointError, DataError, did_you_mean
+from .errors import AdapTauError, CheckpointError, DataError, did_you_mean
 from .files import alone_in, need_writable, remove_leftovers, write_whole
 
 PACKAGES = ("recbole", "torch", "numpy", "scipy", "pandas", "recbole_adaptau")
@@ -39,6 +42,7 @@ class RunFolder:
         self.data = self.path / "data.json"
         self.epochs = self.path / "epochs.jsonl"
         self.temperatures = self.path / "temperatures.npz"
+        self.tested = self.path / "tested.npz"
         self.result = self.path / "result.json"
         self.error = self.path / "error.json"
         self.best = self.path / "best.pth"
@@ -126,6 +130,10 @@ class RunFolder:
         except ValueError as error:
             raise DataError(f"{self.epochs} is damaged: {error}") from error
 
+    def seconds_by_epoch(self) -> list[float]:
+        """How long each epoch took, with its validation."""
+        return [record["train_seconds"] + record.get("valid_seconds", 0.0) for record in self.read_epochs()]
+
     def keep_epochs_before(self, epoch: int) -> None:
         """Forget the records of epochs that will be trained again after resuming."""
         kept = [record for record in self.read_epochs() if record["epoch"] < epoch]
@@ -133,13 +141,19 @@ class RunFolder:
 
     def write_temperatures(self, users: np.ndarray, tau_u: np.ndarray, tau_0: float) -> None:
         """Each user's temperature beside the user's own (external) id."""
-        content = io.BytesIO()
-        np.savez_compressed(content, user=users.astype(str), tau_u=tau_u, tau_0=tau_0)
-        _write(self.temperatures, content.getbuffer())
+        _write_arrays(self.temperatures, {"user": users.astype(str), "tau_u": tau_u, "tau_0": np.asarray(tau_0)})
 
     def read_temperatures(self) -> dict[str, np.ndarray]:
-        with np.load(self.temperatures, allow_pickle=False) as file:
-            return dict(file)
+        return _read_arrays(self.temperatures)
+
+    def write_tested(self, arrays: dict[str, np.ndarray]) -> None:
+        """What `tested.tested_users` gives."""
+        _write_arrays(self.tested, arrays)
+
+    def read_tested(self) -> dict[str, np.ndarray]:
+        if not self.tested.is_file():
+            raise DataError(f"{self.path} has no {self.tested.name}: it is not complete, or ranked only some items.")
+        return _read_arrays(self.tested)
 
     def finish(self, result: dict[str, Any]) -> None:
         _write(self.result, json.dumps(plain(result), indent=1))
@@ -147,7 +161,18 @@ class RunFolder:
     def fail(self, error: Exception) -> None:
         """Leave word of what ended the run."""
         self.path.mkdir(parents=True, exist_ok=True)
-        _write(self.error, json.dumps({"kind": type(error).__name__, "error": str(error)}, indent=1))
+        told = str(error) if isinstance(error, AdapTauError) else f"{type(error).__name__}: {error}"
+        where = "".join(traceback.format_exception(error))
+        _write(self.error, json.dumps({"error": told, "traceback": where}, indent=1))
+
+    def read_error(self) -> str | None:
+        """What ended the run, if something did."""
+        if not self.error.is_file():
+            return None
+        try:
+            return str(json.loads(self.error.read_text(encoding="utf-8"))["error"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{self.error} is damaged: {error}") from error
 
     def read_result(self) -> dict[str, Any]:
         try:
@@ -180,6 +205,20 @@ def _ids(dataset: Any) -> dict[str, Any]:
     tokens = [dataset.field2id_token[field] for field in (dataset.uid_field, dataset.iid_field)]
     digest = hashlib.sha256("\0\0".join("\0".join(map(str, part)) for part in tokens).encode()).hexdigest()
     return {"users": len(tokens[0]) - 1, "items": len(tokens[1]) - 1, "sha256 of their ids": digest}
+
+
+def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
+    _write(path, content.getbuffer())
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{path} is damaged: {error}") from error
 
 
 def _write(path: Path, content: "str | memoryview[int]") -> None:

@@ -27,6 +27,7 @@ def _patches() -> tuple[Callable[[], None], ...]:
         bad_data,
         checkpoints,
         download,
+        fast_graphs,
         loading,
         logs,
         lookup,
@@ -45,6 +46,7 @@ def _patches() -> tuple[Callable[[], None], ...]:
         checkpoints.load_plain_checkpoints,
         download.download_without_process_group,
         download.explain_missing_files,
+        metrics.restore_numpy_names,
         metrics.collect_numbers_and_counters,
         metrics.look_up_popularity_at_once,
         lookup.find_models,
@@ -73,6 +75,7 @@ def _patches() -> tuple[Callable[[], None], ...]:
         ranks.weigh_ranks_by_rows,
         ranks.evaluate_over_all_users,
         ranks.load_what_rank_0_saved,
+        fast_graphs.lend_fast_propagation,
     )
 
 

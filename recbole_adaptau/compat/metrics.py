@@ -11,6 +11,12 @@ from recbole.evaluator.collector import Collector
 PER_EVALUATION = ("rec.topk", "rec.meanrank", "rec.score", "rec.items", "data.label")
 
 
+def restore_numpy_names() -> None:
+    """np.float, which RecBole's metrics use and NumPy has dropped; RecBole puts it back, but only in a Config."""
+    if "float" not in vars(np):
+        np.float = np.float64  # type: ignore[attr-defined]
+
+
 def collect_numbers_and_counters() -> None:
     """Let the collector hold what is not a tensor, and leave the padding id out of its counts.
 

@@ -12,13 +12,11 @@ import recbole.utils
 
 import recbole_adaptau
 from recbole_adaptau.checkpoint import quoted, shielded_argv
-from recbole_adaptau.cli import parse_settings
-from recbole_adaptau.config import read_yaml
 from recbole_adaptau.errors import AdapTauError, OptionError
 from recbole_adaptau.model import AdapTauRecommender
 
 from . import curves, grid, plugin, pool, repeat, report, runner, tuning
-from .arguments import PROGRAM, parser
+from .arguments import PROGRAM, given_settings, parser, refuse_twice
 from .paper import EXPERIMENTS
 from .paper import command as paper
 
@@ -57,8 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 _curves(args, rest)
             elif args.command in EXPERIMENTS:
                 _need_matplotlib()
-                _refuse_twice("--seeds", args.seeds)
-                _refuse_twice("--taus", getattr(args, "taus", None) or [])
+                refuse_twice("--seeds", args.seeds)
+                refuse_twice("--taus", getattr(args, "taus", None) or [])
                 paper.carry_out(args, _given(args, rest), _without(words, "--agreement"))
             else:
                 _experiment(args, rest, command)
@@ -89,7 +87,7 @@ def _without(words: Sequence[str], option: str) -> str:
 
 def _experiment(args: argparse.Namespace, rest: list[str], command: str) -> None:
     given = _given(args, rest)
-    _refuse_twice("--seeds", args.seeds)
+    refuse_twice("--seeds", args.seeds)
     pool.check_workers(args.parallel)
     common = given | quoted({"protocol": args.protocol, "data_path": args.data_path})
     if args.command == "grid":
@@ -100,7 +98,7 @@ def _experiment(args: argparse.Namespace, rest: list[str], command: str) -> None
         search = _search(args)
         specs = search.specs(common)
     elif args.command == "plugin":
-        _refuse_twice("--models", args.models)
+        refuse_twice("--models", args.models)
         specs = plugin.specs(args.models, args.dataset, args.seeds, common)
     else:
         specs = repeat.specs(args.model, args.dataset, args.seeds, common)
@@ -154,8 +152,8 @@ def _search(args: argparse.Namespace) -> tuning.Search:
 
 def _check_grid(args: argparse.Namespace) -> None:
     _need_matplotlib()
-    _refuse_twice("--strategies", args.strategies)
-    _refuse_twice("--taus", args.taus or [])
+    refuse_twice("--strategies", args.strategies)
+    refuse_twice("--taus", args.taus or [])
     if args.taus and "fixed" not in args.strategies:
         raise OptionError("--taus is for the strategy fixed, which is not among --strategies.")
     if not issubclass(recbole.utils.get_model(args.model), AdapTauRecommender):
@@ -180,24 +178,8 @@ def _curves(args: argparse.Namespace, rest: list[str]) -> None:
 
 
 def _given(args: argparse.Namespace, rest: list[str]) -> dict[str, Any]:
-    """Further settings for every run: those of the YAML files, and over them --key=value."""
-    settings: dict[str, Any] = {}
-    for file in args.config_files.split():
-        if not Path(file).is_file():
-            raise OptionError(f"--config_files: there is no file {Path(file).absolute()}.")
-        settings |= quoted(read_yaml(Path(file)))
-    settings |= parse_settings(rest)
     taken = TAKEN | (TAKEN_BY_GRID if args.command == "grid" else TAKEN_BY_PAPER if args.command in EXPERIMENTS else {})
-    for key in settings:
-        if key in taken:
-            raise OptionError(f"{key} is set for each run by this command: use {taken[key]}.")
-    return settings
-
-
-def _refuse_twice(option: str, values: Sequence[Any]) -> None:
-    for value in values:
-        if list(values).count(value) > 1:
-            raise OptionError(f"{option}: {value} is given twice.")
+    return given_settings(args.config_files, rest, taken)
 
 
 def _need_matplotlib() -> None:

@@ -1,8 +1,14 @@
 """What the command line of the experiments understands."""
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from ..checkpoint import quoted
+from ..cli import parse_settings
+from ..config import read_yaml
+from ..errors import OptionError
 from ..options import STRATEGY_NAMES
 from . import grid, plugin, repeat, tuning
 from .paper import EXPERIMENTS
@@ -45,29 +51,6 @@ SHARED = (
     "Experiments of one output folder share the runs they have in common. Each writes a page (.md), its table (.csv),\n"
     "everything (.json), and pictures (.png, .svg)."
 )
-
-
-def _add_common(command: argparse.ArgumentParser, output: str) -> None:
-    """What every command that makes runs understands."""
-    command.add_argument(
-        "--protocol",
-        choices=("honest", "paper"),
-        default="honest",
-        help="honest: a part of train validates; paper: the test set does (default: %(default)s)",
-    )
-    command.add_argument(
-        "--data-path", "--data_path", default="dataset", help="folder of all datasets (default: %(default)s)"
-    )
-    command.add_argument(
-        "--parallel",
-        "--nproc",
-        type=int,
-        default=0,
-        metavar="N",
-        help="make N runs at a time, each in a process (Ray)",
-    )
-    command.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
-    command.add_argument("--output", type=Path, help=f"folder of reports and runs (default: {output})")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -143,11 +126,11 @@ def parser() -> argparse.ArgumentParser:
                 metavar="NAME",
                 help=f"of {', '.join(STRATEGY_NAMES)} (default: {' '.join(grid.STRATEGIES)})",
             )
-        _add_common(command, "results/COMMAND/DATASET-MODEL-PROTOCOL")
+        add_data_arguments(command, "results/COMMAND/DATASET-MODEL-PROTOCOL")
     for name, experiment in EXPERIMENTS.items():
         study = add(name, experiment.brief, f"{experiment.brief}\n{STOPPABLE}\n{SHARED}")
         add_arguments(study, experiment)
-        _add_common(study, "results/paper/DATASET-PROTOCOL, DATASET-quick with --quick")
+        add_data_arguments(study, "results/paper/DATASET-PROTOCOL, DATASET-quick with --quick")
     commands.add_parser("list", help="the experiments of the paper, a line each")
     plot = add(
         "curves",
@@ -184,3 +167,51 @@ def _add_tuning(command: argparse.ArgumentParser) -> None:
         "--early_stop", type=int, metavar="N", help="stop after N trials without progress (default: never)"
     )
     command.add_argument("--output_file", type=Path, metavar="FILE", help="also RecBole's list of all results")
+
+
+def add_data_arguments(command: argparse.ArgumentParser, output: str, parallel: int = 0) -> None:
+    """What every command over several runs understands; `parallel` is the default number of processes."""
+    command.add_argument(
+        "--protocol",
+        choices=("honest", "paper"),
+        default="honest",
+        help="honest: a part of train validates; paper: the test set does (default: %(default)s)",
+    )
+    command.add_argument(
+        "--data-path", "--data_path", default="dataset", help="folder of all datasets (default: %(default)s)"
+    )
+    command.add_argument(
+        "--parallel",
+        "--nproc",
+        type=int,
+        default=parallel,
+        metavar="N",
+        help="make N runs at a time, each in a process of its own through Ray; 0: one by one in this process "
+        "(default: %(default)s)",
+    )
+    command.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
+    command.add_argument("--output", type=Path, help=f"folder of reports and runs (default: {output})")
+
+
+def given_settings(config_files: str, rest: Sequence[str], taken: Mapping[str, str]) -> dict[str, Any]:
+    """Further settings for every run: those of the YAML files, and over them --key=value.
+
+    Args:
+        taken: Keys that the command sets itself, and what to use instead.
+    """
+    settings: dict[str, Any] = {}
+    for file in config_files.split():
+        if not Path(file).is_file():
+            raise OptionError(f"--config_files: there is no file {Path(file).absolute()}.")
+        settings |= quoted(read_yaml(Path(file)))
+    settings |= parse_settings(rest)
+    for key in settings:
+        if key in taken:
+            raise OptionError(f"{key} is set for each run by this command: use {taken[key]}.")
+    return settings
+
+
+def refuse_twice(option: str, values: Sequence[Any]) -> None:
+    for value in values:
+        if list(values).count(value) > 1:
+            raise OptionError(f"{option}: {value} is given twice.")

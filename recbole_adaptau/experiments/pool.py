@@ -8,6 +8,7 @@ from typing import Any, Protocol, TextIO, TypeVar
 import torch
 from tqdm import tqdm
 
+from ..checkpoint import shielded_argv
 from ..errors import AdapTauError, OptionError
 from ..runs import RunFolder
 
@@ -62,6 +63,7 @@ def _by_ray(
         log_to_driver=False,
         logging_level="ERROR",
         object_store_memory=100_000_000,
+        _system_config={"worker_niceness": 0},  # Ray would have every other process of the machine go first
     )
     threads = max(torch.get_num_threads() // workers, 1)
     task: Any = ray.remote(num_cpus=1, max_calls=1, max_retries=0)(_in_process)
@@ -79,7 +81,8 @@ def _by_ray(
                 try:
                     ray.get(done)
                 except ray.exceptions.RayTaskError as error:
-                    yield job, error.cause if isinstance(error.cause, AdapTauError) else error
+                    error.cause.__cause__ = error  # it tells where in the other process
+                    yield job, error.cause
                 except ray.exceptions.RayError as error:
                     yield job, AdapTauError(f"its process ended by itself ({error}); was there enough memory?")
                 else:
@@ -90,7 +93,8 @@ def _by_ray(
 
 def _in_process(make: Callable[[Job], None], job: Job, threads: int) -> None:
     torch.set_num_threads(threads)
-    make(job)
+    with shielded_argv():  # Ray's own arguments, which RecBole would take for settings
+        make(job)
 
 
 class Bars:

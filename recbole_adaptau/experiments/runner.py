@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import yaml
 from recbole.config import Config
@@ -96,6 +96,8 @@ def carry_out(
     root.mkdir(parents=True, exist_ok=True)
     stream = sys.stderr  # RecBole's colours replace it when the first run starts, and the bars would be lost
     with alone_in(root, "give another --output"):
+        if go_on:
+            _set_damaged_aside([folder_of(spec, root) for spec in specs], stream)
         missing = [spec for spec in specs if not folder_of(spec, root).is_complete]
         there = len(specs) - len(missing)
         if there:
@@ -117,10 +119,22 @@ def carry_out(
                 bars.end(spec.name, _said(spec, done, error))
 
 
+def _set_damaged_aside(runs: Sequence[RunFolder], stream: TextIO) -> None:
+    """A result that cannot be read is made again, from the checkpoints of its run."""
+    for run in runs:
+        try:
+            run.read_result()
+        except FileNotFoundError:
+            continue
+        except DataError as error:
+            run.result.rename(run.result.with_suffix(".damaged"))
+            tqdm.write(f"note: {error} It is set aside, and the run tested again.", file=stream)
+
+
 def _said(spec: Spec, done: list[dict[str, Any]], error: Exception | None) -> str:
     """What a run came to, in a line."""
     if error is not None:
-        return f"{spec.name} failed: {str(error).splitlines()[-1] if str(error) else repr(error)}"
+        return f"{spec.name} failed: {error!r}"
     (last,) = (record for record in done if record["name"] == spec.name)
     return (
         f"{spec.name}: validation NDCG@20 {last['best_valid_result']['ndcg@20']:.4f}, best epoch "
@@ -145,6 +159,7 @@ def _record(spec: Spec, run: RunFolder, root: Path) -> dict[str, Any]:
         "protocol": result["protocol"] or "honest",
         "seconds": result["train_seconds"] + result["valid_seconds"],
         **{key: result[key] for key in kept},
+        **{key: result.get(key) for key in ("stopped_by", "seconds_to_best", "parameters", "peak_memory_mb")},
         **({"tau_0": result["tau_0"]} if "tau_0" in result else {}),
         "best_valid_result": result["best_valid_result"],
         "test_result": result["test_result"],

@@ -33,7 +33,7 @@ EXCEPTIONS = {
     "source .venv/bin/activate": "the shell's own; the file comes with every virtual environment",
 }
 # Where the words after a script's own options are configuration keys.
-TAKES_KEYS = ("recbole_adaptau.cli", "recbole_adaptau.experiments")
+TAKES_KEYS = ("recbole_adaptau.cli", "recbole_adaptau.experiments", "recbole_adaptau.leaderboard")
 
 
 def parser_of(module_name: str):
@@ -83,6 +83,8 @@ def check(found: Found) -> None:
         assert (ROOT / words[0]).is_file(), f"there is no {words[0]}"
         if words[0] == "run_hyper.py":
             parse("recbole_adaptau.experiments", ["tune", *words[1:]])
+        elif words[0] == "run_benchmark.py":
+            parse("recbole_adaptau.leaderboard", words[1:])
         elif words[0].startswith(("run_recbole_adaptau", "examples/")):
             parse("recbole_adaptau.cli", words[1:])
         else:
@@ -121,6 +123,8 @@ def test_every_command_is_one_its_program_takes(found):
         "python -m recbole_adaptau.benchmark speed --cores 3",
         "python -m recbole_adaptau.nothing",
         "python run_hyper.py --model=AdapTauMF --dataset=ml-100k --algo grid",
+        "python run_benchmark.py --seeds many",
+        "python -m recbole_adaptau.report --open",
     ],
 )
 def test_a_wrong_command_would_be_found(wrong, capsys):

@@ -135,3 +135,7 @@ def test_runs_side_by_side_come_to_the_same(words):
     beside = json.loads(Path("beside/repeat.json").read_text())
     for key in ("seed", "test_result", "best_valid_result", "best_epoch"):
         assert [run[key] for run in alone["runs"]] == [run[key] for run in beside["runs"]]
+    here, there = (RunFolder(f"{place}/runs/seed1").settings() for place in ("out", "beside"))
+    assert {key: here[key] for key in here if key != "run_folder"} == {
+        key: there[key] for key in there if key != "run_folder"
+    }, "Ray's own arguments are no settings"

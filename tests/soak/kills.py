@@ -164,6 +164,8 @@ def differences(whole: RunFolder, parts: RunFolder) -> list[str]:
     for name, read in (("epochs.jsonl", RunFolder.read_epochs), ("result.json", RunFolder.read_result)):
         if not same(timeless(read(whole)), timeless(read(parts))):
             found.append(name)
+    if whole.data.read_bytes() != parts.data.read_bytes():
+        found.append("data.json")
     if not same(whole.read_temperatures(), parts.read_temperatures()):
         found.append("temperatures.npz")
     if left := [path.name for path in parts.path.glob(".*.tmp")]:

@@ -208,7 +208,7 @@ def test_csv_and_markdown_hold_the_same_table():
     ("words", "said"),
     [
         (["tau-sweep"], "tau-sweep needs --dataset NAME, or --quick"),
-        (["tau-sweep", "--quick", "--taus", "0", "0.1"], "tau = 0.0: must be a number above 0"),
+        (["tau-sweep", "--quick", "--taus", "0", "0.1"], "tau = 0.0: must be a number at least 0.0001"),
         (["tau-sweep", "--quick", "--taus", "0.01"], "tau = 0.01 is below tau_min"),
         (["tau-sweep", "--quick", "--taus", "0.1", "0.1"], "--taus: 0.1 is given twice"),
         (["noise-global", "--quick", "--shares", "1.5"], "--shares 1.5: a share of noise lies between 0 and 1"),

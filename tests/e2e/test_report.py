@@ -1,0 +1,232 @@
+"""The page about runs: what it says, and how it behaves in a real browser."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recbole_adaptau import run_recbole_adaptau
+from recbole_adaptau.report.__main__ import main
+from recbole_adaptau.report.collect import GROUPS, collect, find_runs, recall_by_popularity
+from recbole_adaptau.runs import RunFolder
+
+from .browser import Browser, executable
+
+pytestmark = pytest.mark.e2e
+MODELS = ("AdapTauMF", "AdapTauLightGCN", "BPR", "SimGCL")
+METRICS = ["Recall", "NDCG", "GiniIndex", "ItemCoverage"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two seeds of four models on planted data, one run that goes on, one that failed and one that is damaged."""
+    from tests.conftest import checkerboard, write_inter
+
+    place = tmp_path_factory.mktemp("report")
+    for part, pairs in zip(("train", "valid", "test"), checkerboard(), strict=True):
+        write_inter(place / "data", "board", pairs, part)
+    settings = {
+        "data_path": str(place / "data"), "benchmark_filename": ["train", "valid", "test"], "show_progress": False,
+        "load_col": {"inter": ["user_id", "item_id"]}, "state": "ERROR", "topk": [5, 20], "valid_metric": "NDCG@20",
+        "embedding_size": 8, "train_batch_size": 64, "epochs": 3, "metrics": METRICS,
+    }  # fmt: skip
+    root = place / "runs"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["test"])
+        patch.chdir(place)
+        for model in MODELS:
+            for seed in (1, 2):
+                run_recbole_adaptau(
+                    model, "board", None, {**settings, "seed": seed, "run_folder": f"{root}/{model}-{seed}"}
+                )
+    going_on = RunFolder(root / "BPR-2")
+    going_on.result.unlink()
+    RunFolder(root / "Crashed-1").fail(RuntimeError("out of <memory> & patience"))
+    damaged = RunFolder(root / "SimGCL-2")
+    damaged.result.write_text('{"model": "SimG')
+    (root / "empty").mkdir()
+    return root
+
+
+@pytest.fixture(scope="module")
+def page(runs):
+    file = runs.parent / "report.html"
+    assert main([str(runs), str(runs / "empty"), "--output", str(file), "--title", "Board & more"]) == 0
+    return file
+
+
+def embedded(file):
+    text = file.read_text(encoding="utf-8")
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_the_page_holds_what_the_folders_hold(runs, page, capsys):
+    assert page.stat().st_size < 6_000_000
+    assert main([str(runs), str(runs / "empty"), "nowhere", "--output", str(page)]) == 0
+    said = capsys.readouterr().err
+    for named in (
+        "SimGCL-2/result.json is damaged",
+        "empty: there is no run in it",
+        "nowhere: there is no such folder",
+    ):
+        assert said.count(named) == 1
+    data = embedded(page)
+    rows = {row["label"]: row for row in data["rows"]}
+    assert set(rows) == {*MODELS, "Crashed-1"}
+    assert (rows["AdapTauMF"]["seeds"], rows["BPR"]["seeds"], rows["BPR"]["state"]) == (2, 1, "1 of 2 runs done")
+    assert (
+        rows["Crashed-1"]["error"] == "RuntimeError: out of <memory> & patience"
+        and rows["Crashed-1"]["state"] == "failed"
+    )
+    results = [RunFolder(runs / f"AdapTauMF-{seed}").read_result() for seed in (1, 2)]
+    one, two = (result["test_result"]["ndcg@20"] for result in results)
+    assert rows["AdapTauMF"]["test"]["ndcg@20"]["mean"] == pytest.approx((one + two) / 2)
+    assert rows["AdapTauMF"]["cost"]["parameters"] == results[0]["parameters"] == 98 * 8
+    entry = next(entry for entry in data["runs"] if entry["folder"] == "AdapTauMF-1")
+    epochs = RunFolder(runs / "AdapTauMF-1").read_epochs()
+    assert entry["curves"]["ndcg@20"] == pytest.approx([e["valid_result"]["ndcg@20"] for e in epochs], rel=1e-4)
+    assert entry["temperature"]["tau_0"] == pytest.approx([e["tau_0"] for e in epochs], rel=1e-4)
+    assert sum(entry["taus"]["share"]) == pytest.approx(1.0, abs=1e-3)
+    text = page.read_text(encoding="utf-8")
+    assert str(runs.parent) not in text, "a page that is passed on must not tell where it was made"
+
+
+def test_nothing_to_report_is_an_error(tmp_path, capsys):
+    (tmp_path / "runs").mkdir()
+    assert main([str(tmp_path / "runs"), "--output", "r.html"]) == 2
+    assert "none of these folders holds a run" in capsys.readouterr().err and not Path("r.html").exists()
+
+
+def test_recall_by_popularity_against_a_loop():
+    rng = np.random.default_rng(0)
+    counts = np.concatenate([[0], rng.integers(1, 50, 40)])
+    items = np.array([rng.permutation(40)[:6] + 1 for _ in range(30)])
+    positives = [set((rng.permutation(40)[:4] + 1).tolist()) for _ in range(30)]
+    hits = np.array([[item in own for item in row] for row, own in zip(items, positives, strict=True)])
+    tested = {
+        "items": items,
+        "hits": hits,
+        "item_counts": counts,
+        "positive_items": np.concatenate([list(own) for own in positives]),
+    }
+    found = recall_by_popularity(tested)
+    below, group = 0, {}
+    for item in sorted(range(1, 41), key=lambda item: counts[item]):
+        group[item] = int((below + counts[item] / 2) * GROUPS / counts.sum())
+        below += counts[item]
+    for number in range(GROUPS):
+        held = [(user, item) for user, own in enumerate(positives) for item in own if group[item] == number]
+        hit = [pair for pair in held if pair[1] in items[pair[0]]]
+        assert found[number]["held_out"] == len(held) and found[number]["items"] == list(group.values()).count(number)
+        assert found[number]["recall"] == pytest.approx(len(hit) / len(held), rel=1e-4)
+    assert recall_by_popularity({key: value for key, value in tested.items() if key != "items"}) is None
+
+
+def test_runs_of_one_model_with_other_settings_have_rows_of_their_own(runs, tmp_path):
+    folders, _ = find_runs([runs / "AdapTauMF-1"])
+    other = RunFolder(tmp_path / "other")
+    other.path.mkdir()
+    other.config.write_text((runs / "AdapTauMF-1/config.yaml").read_text().replace("epochs: 3", "epochs: 4"))
+    labels = [row["label"] for row in collect([*folders, other])["rows"]]
+    assert labels == ["AdapTauMF (epochs 3)", "AdapTauMF (epochs 4)"]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if executable() is None:
+        pytest.skip("no Chromium on this machine: install Debian's package chromium to test the page in a browser")
+    made = Browser(tmp_path_factory.mktemp("chromium"))
+    yield made
+    made.close()
+
+
+NAMES = "[...document.querySelectorAll('#leaderboard tbody td.name')].map((cell) => cell.textContent)"
+
+
+def column(browser, title):
+    place = f"[...document.querySelectorAll('#leaderboard th')].findIndex((th) => th.textContent === '{title}')"
+    return browser.ask(
+        f"[...document.querySelectorAll('#leaderboard tbody tr')].map((tr) => tr.cells[{place}].textContent)"
+    )
+
+
+def test_the_table_sorts_and_filters(browser, page):
+    browser.console.clear()
+    browser.open(page)
+    names = browser.ask(NAMES)
+    assert sorted(names) == sorted([*MODELS, "Crashed-1"]) and names[-1] == "Crashed-1"
+    figures = [float(cell.split()[0]) for cell in column(browser, "ndcg@20")[:-1]]
+    assert figures == sorted(figures, reverse=True)
+    browser.ask("document.querySelector('button[data-key=name]').click()")
+    assert browser.ask(NAMES) == sorted([*MODELS, "Crashed-1"])
+    assert (
+        browser.ask("document.querySelector('button[data-key=name]').closest('th').getAttribute('aria-sort')")
+        == "ascending"
+    )
+    browser.ask("document.querySelector('button[data-key=name]').click()")
+    assert browser.ask(NAMES) == sorted([*MODELS, "Crashed-1"], reverse=True)
+    browser.ask("const f = document.getElementById('filter'); f.value = 'adaptau'; f.dispatchEvent(new Event('input'))")
+    assert browser.ask(NAMES) == ["AdapTauMF", "AdapTauLightGCN"]
+    assert browser.ask("document.getElementById('count').textContent") == "2 of 5 rows"
+    browser.ask("const c = document.getElementById('columns'); c.value = 'cost'; c.dispatchEvent(new Event('change'))")
+    assert column(browser, "parameters") == ["784.0", "784.0"]
+    assert browser.console == []
+
+
+def test_every_chart_draws_and_follows_the_boxes(browser, page):
+    browser.console.clear()
+    browser.open(page)
+    charts = {"scatter": 4, "curves": 7, "trace": 12, "taus": 4, "popularity": 4}
+    for name, traces in charts.items():
+        browser.until(f"(document.getElementById('chart-{name}').data || []).length === {traces}")
+        assert (
+            browser.ask(f"document.querySelectorAll('#chart-{name} svg .trace, #chart-{name} svg .points path').length")
+            > 0
+        )
+    browser.ask("document.querySelector('#leaderboard tbody input[aria-label*=\"AdapTauMF in\"]').click()")
+    browser.until("document.getElementById('chart-trace').data.length === 6")
+    browser.ask("const a = document.getElementById('axis'); a.value = 'seconds'; a.dispatchEvent(new Event('change'))")
+    assert browser.ask("document.getElementById('chart-curves').layout.xaxis.title.text") == "seconds"
+    browser.ask("document.querySelector('#chart-popularity + details summary').click()")
+    browser.until("document.querySelectorAll('#chart-popularity + details tbody tr').length === 15")
+    browser.ask("document.querySelector('#runs summary').click()")
+    browser.until("document.querySelector('#runs pre').textContent.includes('learning_rate')")
+    assert "out of <memory>" in browser.ask("document.querySelector('td.error').textContent")
+    assert "SimGCL-2" in browser.ask("document.getElementById('skipped').textContent")
+    assert (
+        browser.ask("performance.getEntriesByType('resource').filter((one) => !one.name.startsWith('data:')).length")
+        == 0
+    )
+    assert browser.console == []
+
+
+def test_it_works_with_the_keyboard_alone(browser, page):
+    browser.open(page)
+    reached = []
+    for _ in range(14):
+        browser.press("Tab")
+        focus = "document.activeElement"
+        reached.append(browser.ask(f"{focus}.id || {focus}.dataset.key || {focus}.textContent"))
+    assert reached[0] == "Skip to the leaderboard" and {"filter", "columns", "name", "ndcg@20"} <= set(reached)
+    browser.ask("document.querySelector('button[data-key=name]').focus()")
+    browser.press("Enter")
+    assert browser.ask(NAMES) == sorted([*MODELS, "Crashed-1"])
+    assert browser.ask("document.activeElement.dataset.key") == "name"
+    browser.ask("document.getElementById('filter').focus()")
+    for letter in "bpr":
+        browser.press(letter)
+    assert browser.ask(NAMES) == ["BPR"]
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (1200, True)])
+def test_a_phone_and_the_dark(browser, page, width, dark):
+    browser.console.clear()
+    browser.open(page, width=width, height=800, dark=dark)
+    browser.until("document.getElementById('chart-popularity').data !== undefined")
+    assert browser.ask("document.documentElement.scrollWidth") <= width, "the page itself must not scroll sideways"
+    back = [int(part) for part in re.findall(r"\d+", browser.ask("getComputedStyle(document.body).backgroundColor"))]
+    ink = browser.ask("document.getElementById('chart-curves').layout.font.color")
+    assert (sum(back[:3]) < 150) == dark and (int(ink[1:3], 16) > 150) == dark
+    assert browser.console == []
