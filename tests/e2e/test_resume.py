@@ -13,6 +13,7 @@ from recbole_adaptau.errors import AdapTauError, CheckpointError, DataError
 from recbole_adaptau.runs import RunFolder
 from recbole_adaptau.trainer import learning_rate_factor
 from tests.helpers import build, trainer_of
+from tests.soak.kills import timeless
 
 PER_ROW = {"negatives": "per_row", "train_neg_sample_args": {"distribution": "uniform", "sample_num": 3}}
 VARIANTS = {
@@ -75,9 +76,6 @@ def test_resumed_equals_uninterrupted(board, variant):
     for key in ("cur_step", "best_valid_score", "finished", "next_epoch"):
         assert one[key] == two[key], key
     assert torch.equal(one["random"]["torch"], two["random"]["torch"])
-
-    def timeless(records):
-        return [{k: v for k, v in record.items() if not k.endswith("_seconds")} for record in records]
 
     assert timeless(RunFolder("whole").read_epochs()) == timeless(parts.read_epochs())
 

@@ -174,9 +174,10 @@ def differences(whole: RunFolder, parts: RunFolder) -> list[str]:
 
 
 def timeless(value: Any) -> Any:
+    """Records without what is measured anew each time."""
     if isinstance(value, list):
         return [timeless(entry) for entry in value]
-    return {key: entry for key, entry in value.items() if not key.endswith("_seconds")}
+    return {key: entry for key, entry in value.items() if "seconds" not in key and "memory" not in key}
 
 
 def same(one: Any, two: Any) -> bool:
