@@ -91,11 +91,11 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
 
 EXPERIMENT = Experiment(
     name="sota",
-    brief="Figure 5: accuracy against time, beside SGL, NCL and SimpleX.",
+    brief="Figure 5: accuracy against time, beside SGL, NCL, SimpleX and SimGCL.",
     runs=runs,
     table=table,
     figures=figures,
     remarks=remarks,
-    models=("AdapTauMF", "AdapTauLightGCN", "SGL", "NCL", "SimpleX"),
+    models=("AdapTauMF", "AdapTauLightGCN", "SGL", "NCL", "SimpleX", "SimGCL"),
     several_models=True,
 )
