@@ -11,8 +11,8 @@ from ..runner import Spec
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The paper's method, its learning rate falling over few epochs instead of standing over hundreds: within 2 % of the
-# long runs in a tenth of the time (results/quality/STUDY.md). The last three metrics are RecBole's on fairness.
+# The paper's method, its learning rate falling over few epochs instead of standing over hundreds. The last four metrics
+# are RecBole's on fairness.
 METRICS = ["Recall", "NDCG", "GiniIndex", "AveragePopularity", "ItemCoverage", "TailPercentage"]
 PAPER = {"preset": "paper", "lr_schedule": "linear", "learning_rate": 0.002, "metrics": METRICS, "topk": [20]}
 # The package's own defaults, shown beside the paper's where that helps.
