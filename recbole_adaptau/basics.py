@@ -3,6 +3,7 @@
 import importlib.util
 import math
 import re
+import sys
 from collections.abc import Callable, Collection, Mapping
 from numbers import Real
 from typing import Any
@@ -56,7 +57,7 @@ def check_basics(values: Mapping[str, Any]) -> None:
     _demand(values, "weight_decay", lambda decay: is_real(decay) and 0 <= decay <= 1000, "a number from 0 to 1000")
     _one_of(values, "learner", LEARNERS)
     _one_of(values, "state", LEVELS)
-    if values["log_wandb"] and importlib.util.find_spec("wandb") is None:
+    if values["log_wandb"] and "wandb" not in sys.modules and importlib.util.find_spec("wandb") is None:
         raise OptionError("log_wandb = True needs the package wandb: install it, or leave log_wandb out.")
     _demand(
         values,

@@ -165,7 +165,7 @@ BAD_COMMANDS = {
     "a dataset elsewhere": (["--dataset=../x"], "dataset = '../x' is not a name"),
     "a dataset with a NUL": (["--dataset=a\0b"], r"dataset = 'a\\x00b' is not a name"),
     "an unknown dataset": (["--dataset=nowhere"], "the dataset 'nowhere' was looked for in"),
-    "an unknown model": (["--model=AdapTauFM"], "AdapTauFM.*Did you mean 'AdapTauMF'"),
+    "an unknown model": (["--model=AdapTauMFF"], "AdapTauMFF.*Did you mean 'AdapTauMF'"),
     "a date for a number": (["--epochs=2020-13-45"], "epochs = '2020-13-45': must be a whole number"),
     "brackets for a number": (["--epochs=" + "[" * 500], "epochs = .*must be a whole number"),
     "code for a number": (["--epochs=__import__('os').getcwd()"], "epochs = .*must be a whole number"),
