@@ -11,9 +11,9 @@ import pytest
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")]
 
 
-def test_killed_runs_go_on_to_the_same_bits_and_memory_stays_flat():
+def test_killed_runs_go_on_to_the_same_bits():
     done = subprocess.run(
-        [sys.executable, "-m", "tests.soak", "--few", "--kills=1", "--epochs=120"],
+        [sys.executable, "-m", "tests.soak", "kills", "--few", "--kills=1"],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
@@ -21,4 +21,3 @@ def test_killed_runs_go_on_to_the_same_bits_and_memory_stays_flat():
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     assert re.search(r"6 of 6 runs ended with the bits of the run that was never stopped", done.stdout)
     assert re.search(r"\*\*all\*\* \| \*\*[3-6]\*\*", done.stdout), done.stdout
-    assert "memory over 120 epochs: flat" in done.stdout
