@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import recbole.model
+import torch
 from recbole.utils import utils
 
 from recbole_adaptau.compat.patching import replace_everywhere
@@ -38,7 +39,8 @@ def find_models() -> None:
     """Consult `registry.MODELS` first and explain an unknown name (issues 489, 1975).
 
     RecBole looks for an unknown model in its LightGBM and XGBoost folder, whose import fails, so that a
-    misspelt name ends in `ModuleNotFoundError: lightgbm`.
+    misspelt name ends in `ModuleNotFoundError: lightgbm`. And importing any of its sequential models imports SINE,
+    which turns autograd's anomaly mode on for good: all training in the process then takes a multiple of its time.
     """
     original = utils.get_model
 
@@ -52,7 +54,8 @@ def find_models() -> None:
             here = f" This package adds {', '.join(sorted(registered))}." if registered else ""
             raise AdapTauError(f"there is no model named '{model_name}'.{near}{here}")
         try:
-            return original(model_name)
+            with torch.autograd.set_detect_anomaly(torch.is_anomaly_enabled()):  # put back afterwards
+                return original(model_name)
         except ModuleNotFoundError as error:
             # RecBole imports both tree libraries for either model.
             needs = " ".join(_TREE_MODELS.values()) if model_name in _TREE_MODELS else error.name

@@ -1,6 +1,7 @@
 """Models by name: RecBole's own, this package's, and clear words about the rest."""
 
 import importlib.util
+import subprocess
 import sys
 import types
 
@@ -69,3 +70,13 @@ def test_without_a_registry_recboles_models_are_found(monkeypatch):
     with pytest.raises(ImportError):
         importlib.import_module("recbole_adaptau.registry")
     assert recbole.utils.get_model("BPR").__name__ == "BPR"
+
+
+def test_looking_up_a_sequential_model_leaves_autograd_as_it_was():
+    """In a process of its own: the import that turns anomaly mode on happens once."""
+    code = (
+        "import recbole_adaptau, torch; from recbole.utils import get_model; get_model('SASRec'); "
+        "import sys; assert 'recbole.model.sequential_recommender.sine' in sys.modules; "
+        "assert not torch.is_anomaly_enabled()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

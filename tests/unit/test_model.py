@@ -14,6 +14,8 @@ from tests.helpers import build, trainer_of
 
 MODELS = ["AdapTauMF", "AdapTauLightGCN"]
 STRATEGIES = ["none", "fixed", "learned", "learned_user", "adaptive", "adaptive_user"]
+# The bare loss: the naive loops below drop nothing and weigh all alike.
+PLAIN = {"user_dropout_count": 0.0, "loss_user_balance": 0.0}
 # RecBole divides the batch by the number of negatives: 320 rows are 64 positives.
 PER_ROW = {
     "negatives": "per_row",
@@ -58,7 +60,7 @@ def naive_loss(model, users, positives, negatives_of_row, tau, positive_tau):
 @pytest.mark.parametrize("name", MODELS)
 def test_loss_and_gradient_equal_the_naive_loop(board, name, authors, mode):
     changes = {"positive_tau": "tau_0", "positive_in_denominator": False, "popularity_prior": False} if authors else {}
-    built = build(name, {**board, **NEGATIVES[mode], **changes})
+    built = build(name, {**board, **PLAIN, **NEGATIVES[mode], **changes})
     model = built.model
     model.begin_epoch(0)
     model.strategy.tau_u.copy_(torch.linspace(0.2, 0.9, model.n_users))
@@ -87,7 +89,7 @@ def test_loss_and_gradient_equal_the_naive_loop(board, name, authors, mode):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_each_strategys_loss_and_gradient(board, strategy):
     """Of the embeddings, and of what the strategy itself learns, against the naive loop at the same temperatures."""
-    built = build("AdapTauMF", {**board, "tau_strategy": strategy, "negatives": "full"})
+    built = build("AdapTauMF", {**board, **PLAIN, "tau_strategy": strategy, "negatives": "full"})
     model, batch = built.model, next(iter(built.train))
     with torch.no_grad():
         for parameter in model.strategy.parameters():
@@ -120,12 +122,12 @@ def test_user_losses_are_the_mean_softmax_loss_at_the_common_temperature(board):
 
 
 def test_l2_is_the_batchs_squares_over_twice_its_size(board):
-    built = build("AdapTauLightGCN", {**board, "negatives": "full", "reg_weight": 0.3})
+    built = build("AdapTauLightGCN", {**board, **PLAIN, "negatives": "full", "reg_weight": 0.3})
     model, batch = built.model, next(iter(built.train))
     users, positives, _ = model._rows(batch)
     u, i = model.user_embedding.weight, model.item_embedding.weight
     squares = sum(u[x].square().sum() for x in users) + sum(i[x].square().sum() for x in positives)
-    plain = build("AdapTauLightGCN", {**board, "negatives": "full"}).model
+    plain = build("AdapTauLightGCN", {**board, **PLAIN, "negatives": "full"}).model
     difference = model.calculate_loss(batch) - plain.calculate_loss(batch)
     assert difference.item() == pytest.approx(0.3 * squares.item() / (2 * len(users)), rel=1e-3)
 
@@ -293,7 +295,7 @@ def test_a_users_dropout_falls_with_what_is_known_of_it(board):
 
 def test_loss_user_balance_weighs_users_as_it_says(board):
     """The weights are `user_weights`, tested by themselves; here all users have as many, so others are put in."""
-    settings = {**board, "negatives": "full", "tau_strategy": "fixed", "train_batch_size": 100_000}
+    settings = {**board, **PLAIN, "negatives": "full", "tau_strategy": "fixed", "train_batch_size": 100_000}
     plain = build("AdapTauMF", settings).model
     built = build("AdapTauMF", {**settings, "loss_user_balance": 0.5})
     weighed, batch = built.model, next(iter(built.train))

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recbole.data.interaction import Interaction
-from recbole.model.sequential_recommender import GRU4Rec
+from recbole.utils import get_model
 
 from recbole_adaptau.errors import AdapTauError, DataError, OptionError
 from recbole_adaptau.recommend import read_users
@@ -59,8 +59,9 @@ def test_a_model_without_inner_products_is_refused_but_ranks(board):
     with pytest.raises(OptionError, match="scores of ENMF are not inner products"):
         Recommender(built.model, built.dataset).recommend_for(["i1"], 3)
     assert len(Recommender(built.model, built.dataset).recommend(["u1"], 3)) == 3
+    sequential = get_model("GRU4Rec")
     with pytest.raises(OptionError, match="GRU4Rec is a sequential model"):
-        Recommender(GRU4Rec.__new__(GRU4Rec), built.dataset)
+        Recommender(sequential.__new__(sequential), built.dataset)
 
 
 @settings(max_examples=50, deadline=None)
