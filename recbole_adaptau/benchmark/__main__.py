@@ -1,4 +1,4 @@
-"""`python -m recbole_adaptau.benchmark`: speed, scaling, serving, and which negatives reach quality first."""
+"""`python -m recbole_adaptau.benchmark`: speed, scaling, serving, and what reaches quality first."""
 
 import argparse
 import json
@@ -15,6 +15,7 @@ EXAMPLE = """examples:
   python -m recbole_adaptau.benchmark speed --dataset gowalla ml-1m
   python -m recbole_adaptau.benchmark scaling --model AdapTauMF
   python -m recbole_adaptau.benchmark negatives --dataset ml-1m --epochs 15
+  python -m recbole_adaptau.benchmark quality --dataset ml-1m --peer LightGCN --budget 40
   python -m recbole_adaptau.benchmark serving runs/gowalla/AdapTauMF/RUN
 """
 
@@ -24,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(words)
     disable()  # RecBole's log of every model built here is of no interest
     try:
-        from . import negatives, report, scaling, serving, speed
+        from . import negatives, quality, report, scaling, serving, speed
 
         command = shlex.join(["python", "-m", "recbole_adaptau.benchmark", *words])
         about = {"machine": report.machine(), "version": recbole_adaptau.__version__}
@@ -54,6 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             text, figure = report.scaling_text(data, command), report.scaling_figure(data)
             report.write(f"scaling-{args.model}", output, data, text, figure)
             print(text)
+        elif args.command == "quality":
+            data = about | quality.study(
+                args.dataset, args.data_path, args.peer, args.models, args.budget, args.seed, Path(args.run_root)
+            )
+            text, figure = report.quality_text(data, command), report.quality_figure(data)
+            report.write(f"time-to-quality-{args.dataset}", output, data, text, figure)
+            print(text)
         else:
             data = about | negatives.study(args.dataset, args.data_path, args.epochs, args.seed, Path(args.run_root))
             text, figure = report.negatives_text(data, command), report.negatives_figure(data)
@@ -63,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; nothing was written", file=sys.stderr)
+        kept = args.command in ("negatives", "quality")
+        print(f"interrupted; {'the same command goes on' if kept else 'nothing was written'}", file=sys.stderr)
         return 130
     finally:
         disable(NOTSET)
@@ -91,11 +100,21 @@ def _parser() -> argparse.ArgumentParser:
     negatives.add_argument("--epochs", type=int, default=15, help="epochs of each run (default: %(default)s)")
     negatives.add_argument("--seed", type=int, default=2020, help="seed (default: %(default)s)")
     negatives.add_argument("--run_root", default="runs/negatives", help="where the runs go (default: %(default)s)")
+    quality = commands.add_parser("quality", help="how soon our models pass a peer's best validation NDCG@20")
+    quality.add_argument("--dataset", default="ml-100k", help="dataset (default: %(default)s)")
+    quality.add_argument("--data_path", default="dataset/", help="where it lies (default: %(default)s)")
+    quality.add_argument("--peer", default="LightGCN", help="one of RecBole's models (default: %(default)s)")
+    quality.add_argument("--models", nargs="+", default=["AdapTauMF", "AdapTauLightGCN"], help="ours (default: both)")
+    quality.add_argument(
+        "--budget", type=float, metavar="MINUTES", help="of training, for each run (default: no bound)"
+    )
+    quality.add_argument("--seed", type=int, default=2020, help="seed (default: %(default)s)")
+    quality.add_argument("--run_root", default="runs/quality", help="where the runs go (default: %(default)s)")
     serving = commands.add_parser("serving", help="the top k of all users of a saved run")
     serving.add_argument("run_folder", metavar="RUN_FOLDER", help="what a run has left")
     serving.add_argument("--k", type=int, default=20, help="how many items for each (default: %(default)s)")
     serving.add_argument("--rounds", type=int, default=3, help="how often it is timed (default: %(default)s)")
-    for command in (speed, scaling, negatives, serving):
+    for command in (speed, scaling, negatives, quality, serving):
         command.add_argument("--output", default="results/speed", help="where the report goes (default: %(default)s)")
     commands.add_parser("point", help=argparse.SUPPRESS).add_argument("point")
     return parser

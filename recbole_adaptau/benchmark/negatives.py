@@ -5,9 +5,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ..checkpoint import shielded_argv
-from ..quick_start import resume, run_recbole_adaptau
-from ..runs import RunFolder
+from .learning import learning_curve
 
 PER_ROW = 16
 MODES: dict[str, dict[str, Any]] = {
@@ -28,16 +26,6 @@ def study(dataset: str, data_path: str, epochs: int, seed: int, run_root: Path) 
     curves = {}
     for label, settings in tqdm(MODES.items(), desc=f"negatives {dataset}", disable=None):
         folder = run_root / f"{dataset}-{label.replace(' ', '-')}-{epochs}-{seed}"
-        common = {"data_path": data_path, "epochs": epochs, "stopping_step": epochs, "seed": seed, "state": "ERROR"}
-        common |= {"show_progress": False, "run_folder": str(folder)}
-        with shielded_argv():
-            if RunFolder(folder).config.is_file():
-                resume(folder)
-            else:
-                run_recbole_adaptau("AdapTauMF", dataset, None, {**common, **settings})
-        seconds, points = 0.0, []
-        for record in RunFolder(folder).read_epochs():
-            seconds += record["train_seconds"]
-            points.append((record["epoch"] + 1, seconds, record["valid_result"]["recall@20"]))
-        curves[label] = points
+        common = {"data_path": data_path, "epochs": epochs, "stopping_step": epochs, "seed": seed}
+        curves[label] = learning_curve("AdapTauMF", dataset, {**common, **settings}, folder, "recall@20")
     return {"dataset": dataset, "model": "AdapTauMF", "protocol": "honest", "seed": seed, "curves": curves}

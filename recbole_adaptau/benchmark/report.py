@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -199,11 +200,44 @@ def negatives_text(data: dict[str, Any], command: str) -> str:
 
 
 def negatives_figure(data: dict[str, Any]) -> Figure:
+    return _curves(data["curves"], "recall@20", f"{data['model']} on {data['dataset']}: kinds of negatives")
+
+
+def quality_text(data: dict[str, Any], command: str) -> str:
+    peer, goal, needed, metric = data["peer"], data["goal"], data["peer_seconds"], data["metric"].upper()
+    limit = f", at most {data['budget_minutes']:g} minutes a run" if data["budget_minutes"] else ""
+    lines = [f"# Time to quality on {data['dataset']}", "", f"`{command}` on {data['machine']}.", ""]
+    lines += [
+        f"Seed {data['seed']}{limit}. The goal is RecBole {peer}'s best validation {metric}, {goal:.4f}, reached after "
+        f"{needed:.0f} s. Seconds of training only, one model after the other in one run.",
+        "",
+        f"| model | best {metric} | epochs in all | seconds an epoch | seconds to goal | {peer}'s ÷ its seconds |",
+        "|---|---|---|---|---|---|",
+    ]
+    for model, points in data["curves"].items():
+        seconds = needed if model == peer else (data["reached"][model] or (0, None))[1]
+        to_goal = f"{seconds:.0f} | {needed / seconds:.1f}" if seconds else "not reached | "
+        best, (epochs, total, _) = max(value for _, _, value in points), points[-1]
+        lines.append(f"| {model} | {best:.4f} | {epochs} | {total / epochs:.2f} | {to_goal} |")
+    lines += ["", "Settings:", ""]
+    lines += [f"- {model}: `{about['settings']}`. {about['source']}" for model, about in data["models"].items()]
+    return "\n".join(lines)
+
+
+def quality_figure(data: dict[str, Any]) -> Figure:
+    title = f"{data['dataset']}: time to {data['peer']}'s best"
+    figure = _curves(data["curves"], data["metric"].upper(), title)
+    for panel in figure.axes:
+        panel.axhline(data["goal"], color="grey", linewidth=0.8)
+    return figure
+
+
+def _curves(curves: dict[str, list[tuple[int, float, float]]], metric: str, title: str) -> Figure:
+    """A validation metric against epochs and against seconds."""
     figure = Figure(figsize=(10, 4))
     panels = figure.subplots(1, 2, sharey=True)
     styles = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-    markers = "os^Dv"
-    for (label, points), style, marker in zip(data["curves"].items(), styles, markers, strict=False):
+    for (label, points), style, marker in zip(curves.items(), cycle(styles), cycle("os^Dv"), strict=False):
         for panel, place in zip(panels, (0, 1), strict=True):
             panel.plot(
                 [p[place] for p in points], [p[2] for p in points], linestyle=style, marker=marker, ms=4, label=label
@@ -211,11 +245,11 @@ def negatives_figure(data: dict[str, Any]) -> Figure:
     panels[0].set_xlabel("epochs")
     panels[1].set_xlabel("seconds of training (log scale)")
     panels[1].set_xscale("log")
-    panels[0].set_ylabel("validation recall@20")
+    panels[0].set_ylabel(f"validation {metric}")
     for panel in panels:
         panel.grid(alpha=0.3)
     panels[0].legend()
-    figure.suptitle(f"{data['model']} on {data['dataset']}: kinds of negatives")
+    figure.suptitle(title)
     figure.tight_layout()
     return figure
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from recbole_adaptau.benchmark import report, scaling, timing
+from recbole_adaptau.benchmark import quality, report, scaling, timing
 from recbole_adaptau.benchmark.__main__ import main
 from recbole_adaptau.benchmark.contenders import contenders
 from recbole_adaptau.benchmark.timing import First, epoch_seconds, fitting_batches, median_and_range, peak_memory
+from tests.conftest import write_board
 from tests.helpers import build
 from tests.unit.test_model import naive_loss
 
@@ -107,6 +108,37 @@ def test_reports_hold_the_figures(tmp_path):
     assert json.loads((tmp_path / "n.json").read_text())["seed"] == 1
     assert (tmp_path / "n.png").stat().st_size > 5000 and (tmp_path / "n.svg").is_file()
     assert "the command" in (tmp_path / "n.md").read_text()
+
+
+def test_time_to_quality_is_the_first_time_the_peers_best_is_passed(tmp_path):
+    curves = {
+        "LightGCN": [(1, 10.0, 0.1), (2, 20.0, 0.3), (3, 30.0, 0.3), (4, 40.0, 0.2)],
+        "soon": [(1, 2.0, 0.2), (2, 4.0, 0.31), (3, 6.0, 0.4)],
+        "never": [(1, 1.0, 0.05), (2, 2.0, 0.19)],
+    }
+    found = quality.times_to_quality(curves, "LightGCN")
+    assert found == {"goal": 0.3, "peer_seconds": 20.0, "reached": {"soon": (2, 4.0), "never": None}}
+    about = {model: {"settings": {}, "source": "somewhere"} for model in curves}
+    data = {"dataset": "x", "peer": "LightGCN", "metric": "ndcg@20", "seed": 1, "budget_minutes": 3.0, "models": about}
+    data |= {"machine": "here", "curves": curves, **found}
+    text = report.quality_text(data, "the command")
+    assert "| soon | 0.4000 | 3 | 2.00 | 4 | 5.0 |" in text and "| never | 0.1900 | 2 | 1.00 | not reached |" in text
+    assert "| LightGCN | 0.3000 | 4 | 10.00 | 20 | 1.0 |" in text and "at most 3 minutes" in text
+    report.write("q", tmp_path, data, text, report.quality_figure(data))
+    assert (tmp_path / "q.png").stat().st_size > 5000
+
+
+def test_time_to_quality_of_real_runs_and_again_without_training(tmp_path, capsys):
+    write_board(tmp_path)
+    settings = ["--data_path", str(tmp_path / "data"), "--run_root", str(tmp_path / "runs"), "--output", str(tmp_path)]
+    words = ["quality", "--dataset", "board", "--peer", "BPR", "--models", "AdapTauMF", "--budget", "0.03", *settings]
+    (tmp_path / "data" / "board" / "board.yaml").write_text("benchmark_filename: [train, valid, test]\n")
+    assert main(words) == 0
+    first = json.loads((tmp_path / "time-to-quality-board.json").read_text())
+    assert first["goal"] == max(value for _, _, value in first["curves"]["BPR"]) and first["peer_seconds"] > 0
+    assert [epoch for epoch, _, _ in first["curves"]["AdapTauMF"]] == list(range(1, 51))
+    assert main(words) == 0 and json.loads((tmp_path / "time-to-quality-board.json").read_text()) == first
+    assert main([*words, "--models", "BPR"]) == 2 and "leave it out" in capsys.readouterr().err
 
 
 def test_the_scaling_report_tells_the_study(tmp_path, monkeypatch):

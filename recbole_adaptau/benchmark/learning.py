@@ -1,0 +1,31 @@
+"""Learning curves by epoch and by second, from runs that are not repeated once they are complete."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..checkpoint import shielded_argv
+from ..quick_start import resume, run_recbole_adaptau
+from ..runs import RunFolder
+
+
+def learning_curve(
+    model: str, dataset: str, settings: Mapping[str, Any], folder: Path, metric: str
+) -> list[tuple[int, float, float]]:
+    """Train in `folder`, or go on with what is there.
+
+    Returns:
+        For every validation: epochs so far, seconds of training so far (validation not counted), and the metric.
+    """
+    quiet = {"state": "ERROR", "show_progress": False, "run_folder": str(folder)}
+    with shielded_argv():
+        if RunFolder(folder).config.is_file():
+            resume(folder)
+        else:
+            run_recbole_adaptau(model, dataset, None, {**settings, **quiet})
+    seconds, points = 0.0, []
+    for record in RunFolder(folder).read_epochs():
+        seconds += record["train_seconds"]
+        if record.get("valid_result"):
+            points.append((record["epoch"] + 1, seconds, record["valid_result"][metric]))
+    return points
