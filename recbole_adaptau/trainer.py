@@ -68,6 +68,9 @@ class AdapTauTrainer(RunRecorder):
         return distributed.zero_of_all(self.model)
 
     def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
+        advice = too_few_steps(len(train_data), self.epochs, self.config["train_batch_size"])
+        if advice and epoch_idx == 0:
+            self.logger.warning(set_color(advice, "yellow"))
         batches = Batches(train_data) if Batches.fits(train_data) else train_data
         return super()._train_epoch(batches, epoch_idx, *args, **kwargs)
 
@@ -108,6 +111,24 @@ class AdapTauTrainer(RunRecorder):
         run.write_temperatures(np.asarray(users), tau, tau_0)
         spread = dict(zip(("min", "median", "max"), np.quantile(tau, [0.0, 0.5, 1.0]).tolist(), strict=True))
         return {**super()._summary(run, test_result), "tau_0": tau_0, "tau_u": spread}
+
+
+# Half of what the recipe has on ml-100k, the smallest data it was tried on.
+ENOUGH_STEPS = 1000
+
+
+def too_few_steps(batches: int, epochs: int, batch_size: int) -> str | None:
+    """What to change when little data in large batches leaves few steps to learn in; None when there are enough."""
+    steps = batches * epochs
+    if (
+        steps >= ENOUGH_STEPS or batches >= ENOUGH_STEPS / 50 or batch_size <= 64
+    ):  # the second: few epochs were asked for
+        return None
+    smaller = max(2 ** int(math.log2(batch_size * batches * 50 / ENOUGH_STEPS)), 64)
+    return (
+        f"{batches} batches an epoch are only {steps} steps of learning in all: on data as small as this expect more "
+        f"of --train_batch_size={smaller}, or of more --epochs."
+    )
 
 
 def learning_rate_factor(schedule: str, epoch: int, epochs: int) -> float:

@@ -11,7 +11,7 @@ import recbole_adaptau
 from recbole_adaptau import checkpoint
 from recbole_adaptau.errors import AdapTauError, CheckpointError, DataError
 from recbole_adaptau.runs import RunFolder
-from recbole_adaptau.trainer import learning_rate_factor
+from recbole_adaptau.trainer import learning_rate_factor, too_few_steps
 from tests.helpers import build, trainer_of
 from tests.soak.kills import timeless
 
@@ -221,3 +221,11 @@ def test_the_learning_rate_falls_as_asked():
     assert [learning_rate_factor("linear", e, 4) for e in range(4)] == [1.0, 0.75, 0.5, 0.25]
     assert [learning_rate_factor("constant", e, 4) for e in range(4)] == [1.0] * 4
     assert learning_rate_factor("cosine", 2, 4) == pytest.approx(0.5)
+
+
+def test_little_data_in_large_batches_is_said():
+    """3 batches of 2048 for 50 epochs are 150 steps; 256 makes them 1200."""
+    assert "150 steps" in too_few_steps(3, 50, 2048) and "--train_batch_size=256" in too_few_steps(3, 50, 2048)
+    assert "--train_batch_size=64" in too_few_steps(1, 50, 128)
+    for enough in ((39, 50, 2048), (39, 2, 2048), (3, 400, 2048), (3, 50, 64)):
+        assert too_few_steps(*enough) is None
