@@ -224,8 +224,8 @@ def test_the_learning_rate_falls_as_asked():
 
 
 def test_little_data_in_large_batches_is_said():
-    """3 batches of 2048 for 50 epochs are 150 steps; 256 makes them 1200."""
-    assert "150 steps" in too_few_steps(3, 50, 2048) and "--train_batch_size=256" in too_few_steps(3, 50, 2048)
+    """3 batches of 2048 for 50 epochs are 150 steps; 512 makes them 600."""
+    assert "150 steps" in too_few_steps(3, 50, 2048) and "--train_batch_size=512" in too_few_steps(3, 50, 2048)
     assert "--train_batch_size=64" in too_few_steps(1, 50, 128)
-    for enough in ((39, 50, 2048), (39, 2, 2048), (3, 400, 2048), (3, 50, 64)):
+    for enough in ((10, 50, 8192), (39, 2, 2048), (3, 400, 2048), (3, 50, 64)):
         assert too_few_steps(*enough) is None
