@@ -56,8 +56,8 @@ def table(asked: Asked, runs: Sequence[Run]) -> list[Row]:
 
 def remarks(asked: Asked, runs: Sequence[Run]) -> list[str]:
     return [
-        "All with 64 dimensions and the same number of epochs, which favours what learns fast, and in batches of 2048 but "
-        "for AdapTauLightGCN with our defaults: the others "
+        "All with 64 dimensions and the same number of epochs, which favours what learns fast, and in batches of 2048 "
+        "but for AdapTauLightGCN with our defaults: the others "
         "have RecBole's own defaults, are not tuned and may not have come to rest, so that their accuracy here is no "
         "measure of what they can do; the leaderboard is. Seconds an epoch are of training, seconds in all of training "
         "and validation, on the machine named above, which other work may have shared."
