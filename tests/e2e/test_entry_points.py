@@ -59,7 +59,7 @@ def test_the_run_folder_tells_the_whole_run(finished):
         assert {"train_loss", "train_seconds", "valid_seconds", "valid_result", "learning_rate"} <= set(record)
         assert record["tau_u_min"] <= record["tau_u_mean"] <= record["tau_u_max"]
         assert record["tau_0"] > 0 and record["gradient"] > 0
-    assert epochs[0]["learning_rate"] == pytest.approx(2e-3) and epochs[2]["learning_rate"] == pytest.approx(2e-3 / 3)
+    assert epochs[0]["learning_rate"] == pytest.approx(4e-3) and epochs[2]["learning_rate"] == pytest.approx(4e-3 / 3)
     summary = run.read_result()
     assert summary["test_result"] == result["test_result"] and summary["epochs"] == 3
     best = max(epochs, key=lambda record: record["valid_result"]["ndcg@20"])
