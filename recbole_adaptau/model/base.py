@@ -46,7 +46,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
 
     input_type = InputType.PAIRWISE
     prior: Tensor | None
-    user_dropout: Tensor | None
+    dropout_steps: Tensor | None
     loss_weights: Tensor | None
 
     @classmethod
@@ -87,8 +87,9 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         prior = torch.log1p(self.interactions.item_counts.float()) if options.popularity_prior else None
         self.register_buffer("prior", prior, persistent=False)
         count = options.user_dropout_count
-        dropout = count / (count + self.interactions.user_counts.clamp_min(1).float()) if count else None
-        self.register_buffer("user_dropout", dropout, persistent=False)
+        share = count / (count + self.interactions.user_counts.clamp_min(1).double())
+        steps = (share * 2**16).round().clamp_max(2**16 - 1) if count else None  # of the 65,536 values a draw can have
+        self.register_buffer("dropout_steps", steps, persistent=False)
         balance = options.loss_user_balance
         weights = self.interactions.user_weights(balance) if balance else None
         self.register_buffer("loss_weights", weights, persistent=False)
@@ -205,10 +206,14 @@ class AdapTauRecommender(GeneralRecommender, ABC):
     def _dropped(self, embeddings: Tensor, users: Tensor) -> Tensor:
         """The batch's user embeddings after dropout, the same share for all and one of each user's own."""
         embeddings = F.dropout(embeddings, self.options.embedding_dropout, self.training)
-        if self.user_dropout is None or not self.training:
+        if self.dropout_steps is None or not self.training:
             return embeddings
-        share = self.user_dropout[users].unsqueeze(1)
-        return embeddings * (torch.rand_like(embeddings) >= share) / (1.0 - share)
+        rows, width = embeddings.shape
+        steps = self.dropout_steps[users].unsqueeze(1)
+        # Four draws of 16 bits from each number: a draw for every entry would be a tenth of AdapTauMF's epoch.
+        numbers = torch.empty(rows, -(-width // 4), dtype=torch.int64, device=embeddings.device).random_(-(2**63), None)
+        kept = numbers.view(torch.int16)[:, :width] >= (steps - 2**15).to(torch.int16)
+        return embeddings * (kept * (2**16 / (2**16 - steps)).to(embeddings.dtype))
 
     def predict(self, interaction: Any) -> Tensor:
         """Shape: [B] scores of the given pairs."""

@@ -285,12 +285,12 @@ def test_a_users_dropout_falls_with_what_is_known_of_it(board):
     few, many = counts.clamp_min(1).argmin(), counts.argmax()
     rows = torch.tensor([few, many]).repeat_interleave(4000)
     torch.manual_seed(0)
-    dropped = model.train()._dropped(torch.ones(8000, 16), rows)
+    dropped = model.train()._dropped(torch.ones(8000, 15), rows)
     for user, part in zip((few, many), dropped.split(4000), strict=True):
         share = 3.0 / (3.0 + max(counts[user].item(), 1))
         assert (part == 0).float().mean().item() == pytest.approx(share, abs=0.01)
         assert part.mean().item() == pytest.approx(1.0, abs=0.05)
-    assert torch.equal(model.eval()._dropped(torch.ones(8000, 16), rows), torch.ones(8000, 16))
+    assert torch.equal(model.eval()._dropped(torch.ones(8000, 15), rows), torch.ones(8000, 15))
 
 
 def test_loss_user_balance_weighs_users_as_it_says(board):
