@@ -18,7 +18,7 @@ MOMENTS = {
     "in a batch": (AdapTauMF, "calculate_loss", 20),
     "while validating": (AdapTauTrainer, "_full_sort_batch_eval", 3),
     "before the last.pth of a recorded epoch": (RunFolder, "add_epoch", 2),
-    "while best.pth is written": (AdapTauTrainer, "_save_checkpoint", 2),
+    "while best.pth is written": (AdapTauTrainer, "_save_checkpoint", 1),
     "while the last last.pth is written": (AdapTauTrainer, "_save_last", 4),
     "while testing": (AdapTauTrainer, "_summary", 1),
 }
