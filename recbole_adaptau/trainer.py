@@ -120,11 +120,10 @@ ENOUGH_STEPS = 500
 def too_few_steps(batches: int, epochs: int, batch_size: int) -> str | None:
     """What to change when little data in large batches leaves few steps to learn in; None when there are enough."""
     steps = batches * epochs
-    if (
-        steps >= ENOUGH_STEPS or batches >= ENOUGH_STEPS / 50 or batch_size <= 64
-    ):  # the second: few epochs were asked for
+    enough = ENOUGH_STEPS / 50  # batches an epoch; who asks for fewer epochs than 50 means to have few steps
+    if steps >= ENOUGH_STEPS or batches >= enough or batch_size <= 64:
         return None
-    smaller = max(2 ** int(math.log2(batch_size * batches * 50 / ENOUGH_STEPS)), 64)
+    smaller = max(2 ** int(math.log2(batch_size * batches / enough)), 64)
     return (
         f"{batches} batches an epoch are only {steps} steps of learning in all: on data as small as this expect more "
         f"of --train_batch_size={smaller}, or of more --epochs."
