@@ -143,25 +143,25 @@ class _CandidateLogSumExp(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         users, candidates, tau, weight, *rest = ctx.saved_tensors
-        scale = grad / tau
         weight = weight.unsqueeze(1)
         weighted = candidates * weight
+        factor = grad / tau
         if len(ctx.chunks) == 1:
             exponentials, total = rest
-            inverse = torch.where(total > 0, 1.0 / total, 0.0).unsqueeze(1)
-            mean = (exponentials @ weighted) * inverse  # Σ_j p_j c_j
-            grad_candidates = exponentials.T @ (users * scale.unsqueeze(1) * inverse)
+            factor = torch.where(total > 0, factor / total, 0.0)
+            summed = exponentials @ weighted
+            grad_candidates = exponentials.T @ (users * factor.unsqueeze(1))
         else:
             (lse,) = rest
             offset = torch.where(torch.isneginf(lse), 0.0, lse).unsqueeze(1)
-            scaled = users / tau.unsqueeze(1)
-            mean = torch.zeros_like(users)
+            scaled, factored = users / tau.unsqueeze(1), users * factor.unsqueeze(1)
+            summed = torch.zeros_like(users)
             grad_candidates = torch.empty_like(candidates)
             for chunk in ctx.chunks:
                 p = _chunk_logits(scaled, candidates, chunk).sub_(offset).exp_()
-                mean += p @ weighted[chunk[0]]
-                grad_candidates[chunk[0]] = p.T @ (users * scale.unsqueeze(1))
-        grad_users = mean * scale.unsqueeze(1)
+                summed += p @ weighted[chunk[0]]
+                grad_candidates[chunk[0]] = p.T @ factored
+        grad_users = summed.mul_(factor.unsqueeze(1))
         grad_tau = -(grad_users * users).sum(1) / tau
         grads = (grad_users, grad_candidates.mul_(weight), grad_tau)
         return (*(g.to(dtype) for g, dtype in zip(grads, ctx.dtypes, strict=True)), None, None, None, None)

@@ -37,7 +37,8 @@ def write(name: str, folder: Path, data: dict[str, Any], text: str, figure: Figu
 def speed_text(data: dict[str, Any], command: str) -> str:
     lines = [f"# Speed on {data['dataset']}", "", f"`{command}` on {data['machine']}.", ""]
     lines += [
-        "Batches of 2048 positives, d = 64, three graph layers; medians over rounds in which everybody ran in turn.",
+        "Batches of 2048 positives, d = 64, three graph layers; medians over rounds in which everybody ran in turn,",
+        "those with short batches in eight short turns.",
         "",
     ]
     lines += ["| ratio of epochs | median | least – most |", "|---|---|---|"]

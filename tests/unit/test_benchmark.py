@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 import torch
+from tqdm import tqdm
 
-from recbole_adaptau.benchmark import quality, report, scaling, timing
+from recbole_adaptau.benchmark import quality, report, scaling, speed, timing
 from recbole_adaptau.benchmark.__main__ import main
 from recbole_adaptau.benchmark.contenders import contenders
 from recbole_adaptau.benchmark.timing import First, epoch_seconds, fitting_batches, median_and_range, peak_memory
@@ -46,6 +47,23 @@ def test_an_epoch_is_its_fixed_cost_plus_its_batches(monkeypatch):
 def test_first_hands_out_the_first_and_is_otherwise_the_loader():
     loader = np.arange(10)
     assert list(First(loader, 3)) == [0, 1, 2] and len(First(loader, 3)) == 3 and First(loader, 3).shape == (10,)
+
+
+def test_in_a_round_short_batches_take_turns_and_long_ones_one():
+    asked = []
+
+    def timer(label, seconds):
+        def timed(batches):
+            asked.append((label, batches))
+            return next(seconds)
+
+        return timed
+
+    timers = {"slow": timer("slow", iter([7.0])), "quick": timer("quick", iter([1.0, 9.0, *[2.0] * (speed.TURNS - 2)]))}
+    with tqdm(disable=True) as bar:
+        got = speed.one_round(timers, {"slow": 4, "quick": 10 * speed.TURNS}, bar)
+    assert asked == [("slow", 4), *[("quick", 10)] * speed.TURNS]
+    assert got == {"slow": 7.0, "quick": 2.0}  # the median: one bad turn does not count
 
 
 def test_peak_memory_sees_what_was_held_and_let_go():
