@@ -11,8 +11,6 @@ import threading
 from types import FrameType
 from typing import Any
 
-_HEARD = b"\nstopping after this batch; the same again stops at once\n"
-
 
 class Stopped(KeyboardInterrupt):
     """A run that was asked to stop; `exit_code` is what a shell expects of a command stopped by this signal."""
@@ -28,9 +26,13 @@ class StopRequest:
 
     Afterwards the handlers are what they were (importing ray alone installs one for SIGTERM). A signal that is ignored,
     as below nohup, stays ignored. Entering again inside changes nothing.
+
+    Args:
+        answer: What is said when the first signal comes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, answer: str = "stopping after this batch") -> None:
+        self._answer = f"\n{answer}; the same again stops at once\n".encode()
         self._number: int | None = None
         self._before: dict[int, Any] = {}
         self._depth = 0
@@ -67,4 +69,4 @@ class StopRequest:
         self._number = number
         # Not print: the signal may have come in the middle of one.
         with contextlib.suppress(OSError):
-            os.write(2, _HEARD)
+            os.write(2, self._answer)

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from ..checkpoint import shielded_argv
 from ..errors import AdapTauError, OptionError
+from ..interrupt import StopRequest
 from ..runs import RunFolder
 
 
@@ -70,23 +71,25 @@ def _by_ray(
     waiting = list(jobs)
     running: dict[Any, Job] = {}
     try:
-        while waiting or running:
-            while waiting and len(running) < workers:
-                job = waiting.pop(0)
-                begun(job)
-                running[task.remote(make, job, threads)] = job
-            # A time-out lets Ctrl-C through.
-            for done in ray.wait(list(running), timeout=1.0)[0]:
-                job = running.pop(done)
-                try:
-                    ray.get(done)
-                except ray.exceptions.RayTaskError as error:
-                    error.cause.__cause__ = error  # it tells where in the other process
-                    yield job, error.cause
-                except ray.exceptions.RayError as error:
-                    yield job, AdapTauError(f"its process ended by itself ({error}); was there enough memory?")
-                else:
-                    yield job, None
+        # Entered only now: Ray has a handler of its own for SIGTERM, which ends the process with a dump.
+        with StopRequest("stopping the runs; the epochs they have finished are saved") as stop:
+            while waiting or running:
+                while waiting and len(running) < workers:
+                    job = waiting.pop(0)
+                    begun(job)
+                    running[task.remote(make, job, threads)] = job
+                stop.check()
+                for done in ray.wait(list(running), timeout=1.0)[0]:
+                    job = running.pop(done)
+                    try:
+                        ray.get(done)
+                    except ray.exceptions.RayTaskError as error:
+                        error.cause.__cause__ = error  # it tells where in the other process
+                        yield job, error.cause
+                    except ray.exceptions.RayError as error:
+                        yield job, AdapTauError(f"its process ended by itself ({error}); was there enough memory?")
+                    else:
+                        yield job, None
     finally:
         ray.shutdown()
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..interactions import Interactions
+from ..loss import candidate_logsumexp
 from .closed_form import all_pair_moments, expected_gradient, log_odds, positive_moments, positive_sums
 
 # Users whose softmax over all items is computed for the logged gradient magnitude: spread evenly over the
@@ -16,8 +17,8 @@ GRADIENT_USERS = 64
 # Items drawn anew each epoch to stand for the catalogue in the users' losses. All users meet the same ones, so that
 # the draw moves everybody's loss alike.
 LOSS_ITEMS = 256
-# Users whose losses are computed at once.
-LOSS_USERS = 2048
+# Rows taken at once: what is made of them stays in the cache.
+CHUNK = 2048
 
 
 class EpochView:
@@ -91,7 +92,7 @@ class EpochView:
         """mu+ − mu, the difference of the mean scores over the training positives and over all pairs."""
         users, items = self.embeddings
         counted = self._counted_users
-        mu = users[counted].double().mean(0) @ items[1:].double().mean(0)
+        mu = _mean_row(users, counted) @ _mean_row(items, torch.arange(1, len(items), device=items.device))
         weights = self.interactions.user_weights(self.balance)[counted].double()
         positive = (weights * self.positive_sums[counted]).sum() / (
             weights * self.interactions.user_counts[counted]
@@ -108,8 +109,12 @@ class EpochView:
         users, items = self.embeddings
         active, number = self.interactions.active_users, len(items) - 1
         drawn = torch.randperm(number, device=items.device)[:LOSS_ITEMS] + 1
-        candidates = (items[drawn] / tau).T
-        sums = [torch.logsumexp(users[part] @ candidates, dim=1) for part in active.split(LOSS_USERS)]
+        candidates = items[drawn]
+        largest = (users.norm(dim=1).max() * candidates.norm(dim=1).max()).item() / tau
+        sums = [
+            candidate_logsumexp(users[part], candidates, users.new_full(part.shape, tau), max_logit=largest)
+            for part in active.split(CHUNK)
+        ]
         positive = self.positive_sums[active] / self.interactions.user_counts[active]
         return torch.cat(sums).double() + math.log(number / len(drawn)) - positive / tau
 
@@ -155,3 +160,11 @@ class EpochView:
     def _counted_users(self) -> Tensor:
         data = self.interactions
         return torch.nonzero(data.user_counts > self.min_user_count).squeeze(1)
+
+
+def _mean_row(table: Tensor, rows: Tensor) -> Tensor:
+    """The mean of some rows of a table, in float64. Shape: table [n, d], rows [K] → [d]."""
+    total = torch.zeros(table.shape[1], dtype=torch.float64, device=table.device)
+    for part in rows.split(CHUNK):
+        total += table[part].sum(0, dtype=torch.float64)
+    return total / len(rows)

@@ -1,6 +1,10 @@
 """A grid that is interrupted, continued, and reported from nothing but its run folders."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -139,3 +143,18 @@ def test_runs_side_by_side_come_to_the_same(words):
     assert {key: here[key] for key in here if key != "run_folder"} == {
         key: there[key] for key in there if key != "run_folder"
     }, "Ray's own arguments are no settings"
+
+
+def test_sigterm_ends_runs_side_by_side_and_says_how_to_go_on(words):
+    words = ["repeat", *words[1:5], "--seeds", "1", "2", *words[words.index("--data-path") :], "--parallel", "2"]
+    words[words.index("--epochs=2")] = "--epochs=5000"
+    command = [sys.executable, "-m", "recbole_adaptau.experiments", *words, "--stopping_step=5000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run, deadline = RunFolder("out/runs/seed1"), time.monotonic() + 120
+    while not run.read_epochs() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 143 and "go on with:\n  python -m recbole_adaptau.experiments repeat" in error
+    assert "SIGTERM received" not in error, "Ray's own handler prints that and ends the process on the spot"
+    assert run.read_epochs() and not run.is_complete
