@@ -1,10 +1,14 @@
 """Learning curves by epoch and by second, from runs that are not repeated once they are complete."""
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from recbole.config import Config
+
 from ..checkpoint import shielded_argv
+from ..experiments.runner import refuse_if_changed
 from ..quick_start import resume, run_recbole_adaptau
 from ..runs import RunFolder
 
@@ -12,17 +16,19 @@ from ..runs import RunFolder
 def learning_curve(
     model: str, dataset: str, settings: Mapping[str, Any], folder: Path, metric: str
 ) -> list[tuple[int, float, float]]:
-    """Train in `folder`, or go on with what is there.
+    """Train in `folder`, or go on with what is there, if it has these settings.
 
     Returns:
         For every validation: epochs so far, seconds of training so far (validation not counted), and the metric.
     """
-    quiet = {"state": "ERROR", "show_progress": False, "run_folder": str(folder)}
+    asked = {**settings, "state": "ERROR", "show_progress": False, "run_folder": str(folder)}
     with shielded_argv():
+        config = Config(model, dataset, None, {**copy.deepcopy(asked), "record_run": True})
+        refuse_if_changed(RunFolder(folder), config, "--run_root")
         if RunFolder(folder).config.is_file():
             resume(folder)
         else:
-            run_recbole_adaptau(model, dataset, None, {**settings, **quiet})
+            run_recbole_adaptau(model, dataset, None, asked)
     seconds, points = 0.0, []
     for record in RunFolder(folder).read_epochs():
         seconds += record["train_seconds"]

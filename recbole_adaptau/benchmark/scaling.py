@@ -21,8 +21,8 @@ BASE = {
     "negatives": 1024,
     "d": 64,
     "mode": "shared",
-    "learner": "adam",
 }
+LEARNERS = {"AdapTauMF": "row_adam", "AdapTauLightGCN": "adam"}  # their defaults
 AXES: dict[str, tuple[int, ...]] = {
     "users": (50_000, 100_000, 200_000, 400_000, 1_000_000),
     "items": (50_000, 100_000, 200_000, 400_000, 1_000_000),
@@ -34,10 +34,12 @@ BATCH = 2048
 
 
 def study(model: str) -> dict[str, Any]:
-    """Every axis from the base upwards, with the exponent of its last half; `full` and row-wise Adam at most items."""
-    points = [(axis, {**BASE, axis: size, "model": model}) for axis, sizes in AXES.items() for size in sizes]
-    points.append(("full", {**BASE, "items": AXES["items"][-1], "mode": "full", "model": model}))
-    points.append(("rows", {**BASE, "items": AXES["items"][-1], "learner": "row_adam", "model": model}))
+    """Every axis from the base upwards, with the exponent of its last half; `full` and dense Adam at most items."""
+    base, most = {**BASE, "model": model, "learner": LEARNERS[model]}, {"items": AXES["items"][-1]}
+    points = [(axis, {**base, axis: size}) for axis, sizes in AXES.items() for size in sizes]
+    points.append(("full", {**base, **most, "mode": "full"}))
+    if base["learner"] != "adam":
+        points.append(("dense", {**base, **most, "learner": "adam"}))
     measured: dict[str, list[dict[str, Any]]] = {}
     for axis, point in tqdm(points, desc=f"scaling {model}", disable=None):
         measured.setdefault(axis, []).append({**point, **in_own_process({"scale": point})})
@@ -48,7 +50,7 @@ def study(model: str) -> dict[str, Any]:
         for axis, rows in measured.items()
         if axis in AXES
     }
-    return {"model": model, "batch": BATCH, "base": BASE, "points": measured, "exponents": exponents}
+    return {"model": model, "batch": BATCH, "base": base, "points": measured, "exponents": exponents}
 
 
 def measure_point(point: dict[str, Any], batches: int = 12) -> dict[str, float]:

@@ -25,8 +25,8 @@ from .timing import (
 
 # One user at a time on a large catalogue; and what suits RecBole best where memory taken anew for every batch costs.
 RECBOLES_DEFAULT_EVAL_BATCH, RECBOLES_BEST_EVAL_BATCH = 4096, 4_000_000
-# In a round, whoever has time for that many batches in each of that many turns takes them, the others one long turn.
-TURNS, LEAST_IN_A_TURN = 8, 4
+# In a round everybody has as many turns, up to this, as there is time for at least that many batches in each.
+TURNS, LEAST_IN_A_TURN = 8, 3
 OURS = ("AdapTauMF", "AdapTauLightGCN")
 # (figure, who, over whom): each is a ratio of two epochs timed in the same round.
 RATIOS = (
@@ -82,13 +82,13 @@ def one_round(timers: Mapping[str, Callable[[int], float]], numbers: Mapping[str
 
     The machine's speed wanders within seconds; those who take turns every second or two meet the same of it.
     """
+    shares = {label: int(np.clip(numbers[label] // LEAST_IN_A_TURN, 1, TURNS)) for label in timers}
     turns: dict[str, list[float]] = {label: [] for label in timers}
     for turn in range(TURNS):
-        for label, seconds in timers.items():
-            short = numbers[label] >= LEAST_IN_A_TURN * TURNS
-            if short or turn == 0:
+        for label, share in shares.items():
+            if turn * share // TURNS > (turn - 1) * share // TURNS:  # its turns are spread over the round
                 bar.set_postfix_str(label)
-                turns[label].append(seconds(numbers[label] // TURNS if short else numbers[label]))
+                turns[label].append(timers[label](numbers[label] // share))
         bar.update()
     return {label: float(np.median(values)) for label, values in turns.items()}
 

@@ -65,7 +65,7 @@ def check(specs: Sequence[Spec], root: Path) -> list[Config]:
     configs = [spec.config(folder_of(spec, root).path) for spec in specs]
     for spec, config in zip(specs, configs, strict=True):
         _refuse_without_metrics(config)
-        _refuse_if_changed(folder_of(spec, root), config)
+        refuse_if_changed(folder_of(spec, root), config)
     return configs
 
 
@@ -189,7 +189,7 @@ def _refuse_without_metrics(config: Config) -> None:
         )
 
 
-def _refuse_if_changed(run: RunFolder, config: Config) -> None:
+def refuse_if_changed(run: RunFolder, config: Config, option: str = "--output") -> None:
     """Raise if the folder holds a run with other settings: its figures would stand under a false name."""
     if not run.config.is_file():
         run.refuse_if_used()
@@ -206,7 +206,7 @@ def _refuse_if_changed(run: RunFolder, config: Config) -> None:
         shown = "; ".join(changes[:5]) + (f"; and {len(changes) - 5} more" if len(changes) > 5 else "")
         state = "a finished run" if run.is_complete else "an interrupted run"
         raise DataError(
-            f"{run.path} holds {state} with other settings ({shown}): give another --output, repeat the command with "
+            f"{run.path} holds {state} with other settings ({shown}): give another {option}, repeat the command with "
             "the settings of that run, or delete that folder."
         )
 

@@ -1,6 +1,7 @@
 """The benchmark's own arithmetic; what it measures is never a pass or fail."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -59,11 +60,16 @@ def test_in_a_round_short_batches_take_turns_and_long_ones_one():
 
         return timed
 
-    timers = {"slow": timer("slow", iter([7.0])), "quick": timer("quick", iter([1.0, 9.0, *[2.0] * (speed.TURNS - 2)]))}
+    timers = {
+        "slow": timer("slow", iter([7.0])),
+        "middling": timer("middling", iter([4.0, 6.0])),
+        "quick": timer("quick", iter([1.0, 9.0, *[2.0] * 6])),
+    }
     with tqdm(disable=True) as bar:
-        got = speed.one_round(timers, {"slow": 4, "quick": 10 * speed.TURNS}, bar)
-    assert asked == [("slow", 4), *[("quick", 10)] * speed.TURNS]
-    assert got == {"slow": 7.0, "quick": 2.0}  # the median: one bad turn does not count
+        got = speed.one_round(timers, {"slow": 4, "middling": 6, "quick": 80}, bar)
+    quick = ("quick", 10)
+    assert asked == [("slow", 4), ("middling", 3), *[quick] * 4, ("middling", 3), *[quick] * 4]
+    assert got == {"slow": 7.0, "middling": 5.0, "quick": 2.0}  # medians: one bad turn does not count
 
 
 def test_peak_memory_sees_what_was_held_and_let_go():
@@ -157,6 +163,12 @@ def test_time_to_quality_of_real_runs_and_again_without_training(tmp_path, capsy
     assert [epoch for epoch, _, _ in first["curves"]["AdapTauMF"]] == list(range(1, 51))
     assert main(words) == 0 and json.loads((tmp_path / "time-to-quality-board.json").read_text()) == first
     assert main([*words, "--models", "BPR"]) == 2 and "leave it out" in capsys.readouterr().err
+    # Runs with other settings are not taken for these.
+    folder = next((tmp_path / "runs").glob("*AdapTauMF*"))
+    config = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(config.replace("user_beta: 0.5", "user_beta: 0.7"))
+    assert main(words) == 2
+    assert re.search(r"user_beta = 0.7 there and 0.5 now.*another --run_root", capsys.readouterr().err)
 
 
 def test_the_scaling_report_tells_the_study(tmp_path, monkeypatch):
@@ -167,7 +179,9 @@ def test_the_scaling_report_tells_the_study(tmp_path, monkeypatch):
     text = report.scaling_text(data, "the command")
     assert "| items | 0.00 | 1.00 | 1,000,000 | 3.0 | 1000 |" in text
     assert "`negatives: full` over 1,000,000 items: 0.25 s a batch, 1.00 GB" in text
-    assert "1,000,000 items with `learner: row_adam`: an epoch takes 3.0 s and 1000 MB" in text
+    assert "1,000,000 items with `learner: adam`: an epoch takes 3.0 s and 1000 MB" in text
+    assert "with AdapTauMF's default, `row_adam`" in text
+    assert "learner: adam" not in report.scaling_text({"machine": "", **scaling.study("AdapTauLightGCN")}, "")
     report.write("s", tmp_path, data, text, report.scaling_figure(data))
     assert (tmp_path / "s.png").stat().st_size > 5000
 
