@@ -8,7 +8,7 @@ F+ over the training positives; mu, sigma² and mu+, sigma+² are their means an
 import math
 
 import numpy as np
-import torch.nn.functional as F
+import torch
 from numpy.typing import NDArray
 from scipy.special import lambertw
 from torch import Tensor
@@ -30,12 +30,14 @@ def all_pair_moments(users: Tensor, items: Tensor) -> tuple[float, float]:
 
 
 def positive_sums(users: Tensor, items: Tensor, indptr: Tensor, columns: Tensor) -> Tensor:
-    """Each user's sum of u·i over its own items: the items are added up first, so that no pair is gathered.
+    """Each user's sum of u·i over its own items, as one sparse product: no pair is gathered.
 
     Shape: users [n, d], items [m, d]; user u's items are columns[indptr[u]:indptr[u + 1]] → [n].
     """
-    summed = F.embedding_bag(columns, items, indptr, mode="sum", include_last_offset=True)
-    return (users * summed).sum(1).double()
+    ones = torch.ones(len(columns), dtype=items.dtype, device=items.device)
+    size = (len(users), len(items))
+    matrix = torch.sparse_csr_tensor(indptr.int(), columns.int(), ones, size, check_invariants=False)
+    return (users * (matrix @ items)).sum(1).double()
 
 
 def positive_moments(
