@@ -1,8 +1,9 @@
-"""RecBole's LightGCN, NCL and SGL on our propagation, where `fast_propagation` is on.
+"""RecBole's LightGCN, NCL, NGCF and SGL on our propagation, where `fast_propagation` is on.
 
 RecBole multiplies with a COO tensor, keeps every layer and stacks them. The adjacency is symmetric, so the same
 figures come from CSR with 32-bit indices and a backward pass that is the same product (`propagation`), several
-times faster on a CPU. Nothing changes where the option is off, which is the default.
+times faster on a CPU. Nothing changes where the option is off, which is the default, nor for NGCF with
+`node_dropout`, which makes its adjacency another one for each direction.
 """
 
 from collections.abc import Callable
@@ -11,16 +12,19 @@ from typing import Any
 
 import scipy.sparse as sp
 import torch
-from recbole.model.general_recommender import SGL, LightGCN
+from recbole.model.general_recommender import NGCF, SGL, LightGCN
 from recbole.model.general_recommender.ncl import NCL
 from torch import Tensor
 
-LENT = (LightGCN, NCL, SGL)
+LENT = (LightGCN, NCL, NGCF, SGL)
 
 
 class Graph:
-    """A symmetric matrix as CSR. It never changes, so that a copy is the thing itself: RecBole copies every model to
-    count its operations, and PyTorch cannot copy a CSR tensor."""
+    """A symmetric matrix as CSR, which stands where RecBole's models call `torch.sparse.mm`.
+
+    It never changes, so that a copy is the thing itself: RecBole copies every model to count its operations, and
+    PyTorch cannot copy a CSR tensor.
+    """
 
     def __init__(self, starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]):
         self.matrix = torch.sparse_csr_tensor(
@@ -30,26 +34,36 @@ class Graph:
     def __deepcopy__(self, memo: Any) -> "Graph":
         return self
 
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        from recbole_adaptau.propagation import SymmetricProduct  # imports RecBole, which is being repaired
+
+        if function is not torch.sparse.mm:
+            return NotImplemented
+        graph, x = args
+        return SymmetricProduct.apply(graph.matrix, x)
+
 
 def lend_fast_propagation() -> None:
-    """Give the three models a faster `forward`, used by those built with `fast_propagation`."""
-    _at_the_end_of_init(LightGCN, lambda model: setattr(model, "norm_adj_matrix", _csr(model.norm_adj_matrix)))
-    _at_the_end_of_init(NCL, lambda model: setattr(model, "norm_adj_mat", _csr(model.norm_adj_mat)))
-    _at_the_end_of_init(SGL, lambda model: setattr(model, "train_graph", _csr(model.train_graph)))
+    """Give the four models built with `fast_propagation` a faster graph, and where the mean of the layers is all they
+    want, a faster `forward`."""
+    _at_the_end_of_init(LightGCN, "norm_adj_matrix")
+    _at_the_end_of_init(NCL, "norm_adj_mat")
+    _at_the_end_of_init(NGCF, "norm_adj_matrix", lambda model: model.node_dropout == 0)
+    _at_the_end_of_init(SGL, "train_graph")
     _instead(LightGCN, "forward", _lightgcn_forward)
-    _instead(NCL, "forward", _ncl_forward)
     _instead(SGL, "forward", _sgl_forward)
     _instead(SGL, "csr2tensor", _sgl_csr2tensor)
 
 
-def _at_the_end_of_init(cls: type, change: Callable[[Any], None]) -> None:
+def _at_the_end_of_init(cls: type, graph: str, can: Callable[[Any], bool] = lambda model: True) -> None:
     original = cls.__init__  # type: ignore[misc]
 
     @wraps(original)
     def init(self: Any, config: Any, dataset: Any) -> None:
         original(self, config, dataset)
-        if config["fast_propagation"]:
-            change(self)
+        if config["fast_propagation"] and can(self):
+            setattr(self, graph, _csr(getattr(self, graph)))
             self.lent_propagation = True
 
     cls.__init__ = init  # type: ignore[misc]
@@ -69,20 +83,13 @@ def _lightgcn_forward(self: Any) -> tuple[Tensor, ...]:
     return _split(self, _mean(self.norm_adj_matrix, self.get_ego_embeddings(), self.n_layers))
 
 
-def _ncl_forward(self: Any) -> tuple[Any, ...]:
-    layers = [self.get_ego_embeddings()]
-    for _ in range(max(self.n_layers, self.hyper_layers * 2)):
-        layers.append(_product(self.norm_adj_mat, layers[-1]))
-    return *_split(self, torch.stack(layers[: self.n_layers + 1]).mean(0)), layers
-
-
 def _sgl_forward(self: Any, graph: Any) -> tuple[Tensor, ...]:
     layer = torch.cat([self.user_embedding.weight, self.item_embedding.weight])
     if not isinstance(graph, list):
         return _split(self, _mean(graph, layer, self.n_layers))
     layers = [layer]
     for part in graph:
-        layers.append(_product(part, layers[-1]))
+        layers.append(torch.sparse.mm(part, layers[-1]))
     return _split(self, torch.stack(layers).mean(0))
 
 
@@ -99,14 +106,8 @@ def _csr(matrix: Tensor) -> Graph:
     return Graph(csr.crow_indices(), csr.col_indices(), csr.values(), csr.shape)
 
 
-def _product(graph: Graph, x: Tensor) -> Tensor:
-    from recbole_adaptau.propagation import SymmetricProduct  # imports RecBole, which is being repaired
-
-    return SymmetricProduct.apply(graph.matrix, x)
-
-
 def _mean(graph: Graph, x: Tensor, n_layers: int) -> Tensor:
-    from recbole_adaptau.propagation import LayerMean
+    from recbole_adaptau.propagation import LayerMean  # as above
 
     return LayerMean.apply(graph.matrix, x, n_layers, (torch.empty_like(x).view(-1), torch.empty_like(x).view(-1)))
 

@@ -11,6 +11,7 @@ from tests.helpers import build, trainer_of
 MODELS = {
     "LightGCN": {"n_layers": 3},
     "NCL": {"n_layers": 2, "num_clusters": 4, "ssl_reg": 0.1, "proto_reg": 0.1},
+    "NGCF": {"hidden_size_list": [8, 4], "message_dropout": 0.0},
     "SGL": {"n_layers": 3, "drop_ratio": 0.3},
     "SGL RW": {"n_layers": 2, "type": "RW", "drop_ratio": 0.3},
 }
@@ -62,3 +63,9 @@ def test_training_comes_to_the_same(board, name):
     (losses, valid), (fast_losses, fast_valid) = results
     assert list(fast_losses.values()) == pytest.approx(list(losses.values()), rel=1e-4)
     assert dict(fast_valid) == pytest.approx(dict(valid), abs=2e-3)
+
+
+def test_ngcf_with_node_dropout_keeps_recboles_matrix(board):
+    model = build("NGCF", {**board, "node_dropout": 0.2, "fast_propagation": True}).model
+    assert not hasattr(model, "lent_propagation") and model.norm_adj_matrix.is_sparse
+    assert model.train().forward()[0].isfinite().all()
