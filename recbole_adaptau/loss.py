@@ -18,6 +18,9 @@ MAX_SCORES = 1 << 24
 # exp of this is far from float32's largest number, exp(88.7), and its inverse far from the smallest.
 MAX_EXPONENT = 80.0
 
+# exp(x) is computed as exp2(x · log2 e): a power of two is two thirds of the work.
+LOG2_E = math.log2(math.e)
+
 
 def softmax_loss(positive: Tensor, neg_lse: Tensor, positive_in_denominator: bool) -> Tensor:
     """−log softmax of the positive among its negatives.
@@ -105,7 +108,7 @@ class _CandidateLogSumExp(torch.autograd.Function):
     """One matrix product forward, two backward, and one exponential; weights multiply vectors, never the scores.
 
     d lse / d u = Σ p_j c_j / tau, d lse / d c_j = p_j u / tau, d lse / d tau = −(u · Σ p_j c_j) / tau².
-    If all scores fit, exp(scores) is kept for backward; else backward computes each chunk again.
+    If all scores fit, exp(scores) is kept for the first backward pass; else each chunk is computed again.
     """
 
     @staticmethod
@@ -130,37 +133,43 @@ class _CandidateLogSumExp(torch.autograd.Function):
                 largest = log_weight.to(wide).max()
                 weight = torch.exp(log_weight.to(wide) - largest)
             running = _RunningLogSumExp(users, shifted)
-            kept = None
-            scaled = users / tau.unsqueeze(1)  # dividing 2048 × 64 numbers is cheaper than 2048 × 1024 scores
+            scores = _borrowed(users, len(users) * _width(ctx.chunks))
+            scaled = users * (LOG2_E / tau).unsqueeze(1)  # 2048 × 64 products are cheaper than 2048 × 1024
             for chunk in ctx.chunks:
-                kept = running.add(_chunk_logits(scaled, candidates, chunk), weight[chunk[0]])
+                kept = running.add(_chunk_logits(scaled, candidates, chunk, scores), weight[chunk[0]])
             lse = running.value()
-        single = len(ctx.chunks) == 1
-        ctx.save_for_backward(users, candidates, tau, weight, *((kept, running.total) if single else (lse,)))
+        ctx.kept = None
+        if len(ctx.chunks) == 1 and any(ctx.needs_input_grad):
+            ctx.kept = kept, scores
+        else:
+            _given_back(scores)
+        ctx.save_for_backward(users, candidates, tau, weight, lse, running.total)
         return lse + largest
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        users, candidates, tau, weight, *rest = ctx.saved_tensors
+        users, candidates, tau, weight, lse, total = ctx.saved_tensors
         weight = weight.unsqueeze(1)
         weighted = candidates * weight
         factor = grad / tau
-        if len(ctx.chunks) == 1:
-            exponentials, total = rest
+        if ctx.kept is not None:
+            exponentials, scores = ctx.kept
             factor = torch.where(total > 0, factor / total, 0.0)
             summed = exponentials @ weighted
-            grad_candidates = exponentials.T @ (users * factor.unsqueeze(1))
+            grad_candidates = _transposed_product(exponentials, users * factor.unsqueeze(1))
+            ctx.kept = None  # the memory goes to the next batch; a second backward pass computes the scores again
         else:
-            (lse,) = rest
-            offset = torch.where(torch.isneginf(lse), 0.0, lse).unsqueeze(1)
-            scaled, factored = users / tau.unsqueeze(1), users * factor.unsqueeze(1)
+            offset = torch.where(torch.isneginf(lse), 0.0, lse).mul(LOG2_E).unsqueeze(1)
+            scaled, factored = users * (LOG2_E / tau).unsqueeze(1), users * factor.unsqueeze(1)
             summed = torch.zeros_like(users)
             grad_candidates = torch.empty_like(candidates)
+            scores = _borrowed(users, len(users) * _width(ctx.chunks))
             for chunk in ctx.chunks:
-                p = _chunk_logits(scaled, candidates, chunk).sub_(offset).exp_()
+                p = _chunk_logits(scaled, candidates, chunk, scores).sub_(offset).exp2_()
                 summed += p @ weighted[chunk[0]]
-                grad_candidates[chunk[0]] = p.T @ factored
+                grad_candidates[chunk[0]] = _transposed_product(p, factored)
+        _given_back(scores)
         grad_users = summed.mul_(factor.unsqueeze(1))
         grad_tau = -(grad_users * users).sum(1) / tau
         grads = (grad_users, grad_candidates.mul_(weight), grad_tau)
@@ -186,13 +195,50 @@ def _chunks(rows: int, columns: int, max_scores: int, hits: tuple[Tensor, Tensor
     return chunks
 
 
-def _chunk_logits(scaled_users: Tensor, candidates: Tensor, chunk: Chunk) -> Tensor:
-    """u·c / tau for one chunk, `-inf` at its hits. Shape: scaled_users [B, d] (u / tau) → [B, width]."""
+def _width(chunks: list[Chunk]) -> int:
+    """The columns of the widest chunk, which is the first."""
+    return chunks[0][0].stop if chunks else 0
+
+
+def _chunk_logits(scaled_users: Tensor, candidates: Tensor, chunk: Chunk, memory: Tensor) -> Tensor:
+    """log2 e · u·c / tau for one chunk, `-inf` at its hits.
+
+    Shape: scaled_users [B, d] (log2 e · u / tau), memory [at least B · width] to write to → [B, width].
+    """
     columns, hit_rows, hit_columns = chunk
-    logits = scaled_users @ candidates[columns].T
+    part = candidates[columns]
+    shape = len(scaled_users), len(part)
+    logits = torch.mm(scaled_users, part.T, out=memory[: shape[0] * shape[1]].view(shape))
     if hit_rows is not None:
         logits[hit_rows, hit_columns] = -torch.inf
     return logits
+
+
+def _transposed_product(matrix: Tensor, rows: Tensor) -> Tensor:
+    """matrixᵀ @ rows; as (rowsᵀ @ matrix)ᵀ, because a CPU reads the large one faster in its own order.
+
+    Shape: matrix [B, M], rows [B, d] → [M, d].
+    """
+    return (rows.T.contiguous() @ matrix).T.contiguous() if matrix.is_cpu else matrix.T @ rows
+
+
+# What the last batch's scores stood in. Fresh memory for every batch's would cost a CPU as much in page faults as the
+# product that fills it; CUDA's allocator keeps memory by itself.
+_spare: list[Tensor] = []
+
+
+def _borrowed(like: Tensor, number: int) -> Tensor:
+    """Memory for so many scores, whatever it holds. Shape: [number or more]."""
+    if like.is_cpu and _spare:
+        memory = _spare.pop()  # nobody else has it now
+        if memory.dtype == like.dtype and len(memory) >= number:
+            return memory
+    return like.new_empty(number)
+
+
+def _given_back(memory: Tensor) -> None:
+    if memory.is_cpu and not _spare:
+        _spare.append(memory)
 
 
 class _RunningLogSumExp:
@@ -203,18 +249,18 @@ class _RunningLogSumExp:
         self.total = users.new_zeros(len(users))
 
     def add(self, logits: Tensor, weight: Tensor) -> Tensor:
-        """Take in one chunk; `logits` [B, width] is overwritten with its exponentials and returned."""
+        """Take in one chunk; `logits` [B, width], times log2 e, is overwritten with its exponentials and returned."""
         if self.shift is None:
-            exponentials = logits.exp_()
+            exponentials = logits.exp2_()
         else:
             shift = torch.maximum(self.shift, logits.amax(1))
             finite = torch.where(torch.isneginf(shift), 0.0, shift)
-            exponentials = logits.sub_(finite.unsqueeze(1)).exp_()
-            self.total = self.total * torch.exp(self.shift - finite)
+            exponentials = logits.sub_(finite.unsqueeze(1)).exp2_()
+            self.total = self.total * torch.exp2(self.shift - finite)
             self.shift = shift
         self.total = torch.addmv(self.total, exponentials, weight)
         return exponentials
 
     def value(self) -> Tensor:
         lse = torch.log(self.total)
-        return lse if self.shift is None else lse + torch.where(torch.isneginf(self.shift), 0.0, self.shift)
+        return lse if self.shift is None else lse + torch.where(torch.isneginf(self.shift), 0.0, self.shift) / LOG2_E

@@ -140,7 +140,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             self.shared_negatives.begin_epoch()
         active = self.interactions.active_users
         with torch.no_grad():
-            tau = self.strategy.tau(active, view.embeddings[0][active])
+            tau = self._temperatures(view.embeddings[0])[active]
         return {
             "tau_0": self.strategy.tau_0.item(),
             "tau_u_min": tau.min().item(),

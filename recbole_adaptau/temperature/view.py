@@ -13,12 +13,14 @@ from .closed_form import all_pair_moments, expected_gradient, log_odds, positive
 
 # Users whose softmax over all items is computed for the logged gradient magnitude: spread evenly over the
 # active users, so that the figure needs no random number and costs the same on every dataset.
-GRADIENT_USERS = 64
+GRADIENT_USERS = 32
 # Items drawn anew each epoch to stand for the catalogue in the users' losses. All users meet the same ones, so that
 # the draw moves everybody's loss alike.
 LOSS_ITEMS = 256
-# Rows taken at once: what is made of them stays in the cache.
-CHUNK = 2048
+# Users whose losses are computed at once: with LOSS_ITEMS scores each, as many scores as a batch of training has.
+LOSS_USERS = 8192
+# Rows added up in float32, the parts' sums in float64.
+SUM_ROWS = 2048
 
 
 class EpochView:
@@ -92,7 +94,8 @@ class EpochView:
         """mu+ − mu, the difference of the mean scores over the training positives and over all pairs."""
         users, items = self.embeddings
         counted = self._counted_users
-        mu = _mean_row(users, counted) @ _mean_row(items, torch.arange(1, len(items), device=items.device))
+        inside = (self.interactions.user_counts > self.min_user_count).float()
+        mu = _sum_rows(users, inside) / len(counted) @ (_sum_rows(items[1:]) / (len(items) - 1))
         weights = self.interactions.user_weights(self.balance)[counted].double()
         positive = (weights * self.positive_sums[counted]).sum() / (
             weights * self.interactions.user_counts[counted]
@@ -113,7 +116,7 @@ class EpochView:
         largest = (users.norm(dim=1).max() * candidates.norm(dim=1).max()).item() / tau
         sums = [
             candidate_logsumexp(users[part], candidates, users.new_full(part.shape, tau), max_logit=largest)
-            for part in active.split(CHUNK)
+            for part in active.split(LOSS_USERS)
         ]
         positive = self.positive_sums[active] / self.interactions.user_counts[active]
         return torch.cat(sums).double() + math.log(number / len(drawn)) - positive / tau
@@ -149,11 +152,11 @@ class EpochView:
         Shape: user ids [B], temperatures [B] → [B].
         """
         users, items = self.embeddings
-        logits = (users[chosen] / temperatures.unsqueeze(1)) @ items[1:].T
-        if self.prior is not None:
-            logits += self.prior[1:]
+        prior = items.new_zeros(len(items)) if self.prior is None else self.prior
+        everything = candidate_logsumexp(users[chosen], items[1:], temperatures, prior[1:])
         rows, positives = self.interactions.positives_of(chosen)
-        shares = torch.exp(logits[rows, positives - 1] - torch.logsumexp(logits, dim=1)[rows])
+        scores = (users[chosen[rows]] * items[positives]).sum(1)
+        shares = torch.exp(scores / temperatures[rows] + prior[positives] - everything[rows])
         return torch.zeros_like(temperatures).index_add(0, rows, shares)
 
     @cached_property
@@ -162,9 +165,8 @@ class EpochView:
         return torch.nonzero(data.user_counts > self.min_user_count).squeeze(1)
 
 
-def _mean_row(table: Tensor, rows: Tensor) -> Tensor:
-    """The mean of some rows of a table, in float64. Shape: table [n, d], rows [K] → [d]."""
-    total = torch.zeros(table.shape[1], dtype=torch.float64, device=table.device)
-    for part in rows.split(CHUNK):
-        total += table[part].sum(0, dtype=torch.float64)
-    return total / len(rows)
+def _sum_rows(table: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Σ w_r row_r in float64, added up in float32 within parts alone. Shape: table [n, d], weights [n] → [d]."""
+    weights = table.new_ones(len(table)) if weights is None else weights
+    parts = zip(weights.split(SUM_ROWS), table.split(SUM_ROWS), strict=True)
+    return torch.stack([w @ rows for w, rows in parts]).sum(0, dtype=torch.float64)
