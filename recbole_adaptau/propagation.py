@@ -54,16 +54,19 @@ class LayerMean(torch.autograd.Function):
 
     @staticmethod
     def polynomial(matrix: Tensor, x: Tensor, n_layers: int, buffers: tuple[Tensor, Tensor]) -> Tensor:
+        """By Horner's rule, x + A (x + A (x + …)): the sum over layers is made by the products themselves."""
+        if n_layers == 0:
+            return x.clone()
         mean = torch.empty_like(x)
         for part, out in zip(
             *(table.split(CPU_COLUMNS if x.is_cpu else x.shape[1], 1) for table in (x, mean)), strict=True
         ):
-            layer = part.contiguous()
-            total = layer.clone()
-            for number in range(n_layers):
-                layer = torch.mm(matrix, layer, out=buffers[number % 2][: part.numel()].view(part.shape))
-                total += layer
-            torch.div(total, n_layers + 1, out=out)
+            layer = start = part.contiguous()
+            for left in range(n_layers, 0, -1):
+                scale = 1.0 / (n_layers + 1) if left == 1 else 1.0
+                memory = buffers[left % 2][: part.numel()].view(part.shape)
+                layer = torch.addmm(start, matrix, layer, beta=scale, alpha=scale, out=memory)
+            out.copy_(layer)
         return mean
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 GREYS = ("0.15", "0.35", "0.5", "0.65", "0.8", "0.9", "black")
 HATCHES = ("", "//", "..", "xx", "--", "oo", "**")
@@ -178,6 +179,8 @@ def scaling_figure(data: dict[str, Any]) -> Figure:
             panel.set_title(f"size^{data['exponents'][axis][key]:.2f}", fontsize=9)
             panel.set_xlabel(axis)
             panel.set_xticks(sizes, [_short(size) for size in sizes], fontsize=8)
+            panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))  # powers of ten alone may leave one label
+            panel.yaxis.set_major_formatter("{x:g}")
             panel.minorticks_off()
             panel.grid(alpha=0.3)
             if column == 0:

@@ -148,18 +148,18 @@ def roofline_epoch(contender: Contender, batches: int) -> float:
     tables, moments = [[torch.rand(rows, DIMENSION) for rows in (n, m)] for _ in range(2)]
     users, items = torch.randint(n, (BATCH,)), torch.randint(m, (BATCH + NEGATIVES,))
     scores, mean = torch.empty(BATCH, NEGATIVES), torch.empty(BATCH, DIMENSION)
-    candidates = torch.empty(NEGATIVES, DIMENSION)
+    candidates = torch.empty(DIMENSION, NEGATIVES)
 
     @torch.no_grad()
     def step() -> None:
         u, i = tables[0][users], tables[1][items]
         torch.mm(u, i[BATCH:].T, out=scores)
-        scores.exp_()
+        scores.exp2_()
         scores.sum(1)
         torch.mm(scores, i[BATCH:], out=mean)
-        torch.mm(scores.T, u, out=candidates)
+        torch.mm(u.T.contiguous(), scores, out=candidates)
         for table, moment, rows, gradient in zip(
-            tables, moments, (users, items), (mean, torch.cat([mean, candidates])), strict=True
+            tables, moments, (users, items), (mean, torch.cat([mean, candidates.T])), strict=True
         ):
             moment.index_add_(0, rows, gradient.square())
             table.index_add_(0, rows, gradient * moment[rows].rsqrt(), alpha=-1e-3)

@@ -72,6 +72,21 @@ def test_a_row_without_negatives_is_minus_infinity_and_has_no_gradient(max_score
         assert (gradients[0][0] == 0).all() and gradients[2][0] == 0
 
 
+@pytest.mark.parametrize("max_scores", [1 << 20, 9])
+def test_memory_kept_between_batches_mixes_no_two_of_them(max_scores):
+    """Two losses before the first backward pass, and a graph gone through twice, as without the kept memory."""
+    first, second = inputs(0), inputs(1, rows=6, columns=9)
+    graphs = [candidate_logsumexp(*given[:3], max_scores=max_scores) for given in (first, second)]
+    for _ in range(2):
+        for (users, candidates, tau, *_), lse in zip((first, second), graphs, strict=True):
+            naive = torch.logsumexp(users @ candidates.T / tau.unsqueeze(1), 1)
+            assert torch.allclose(lse, naive)
+            want = torch.autograd.grad(naive.sum(), (users, candidates, tau))
+            got = torch.autograd.grad(lse.sum(), (users, candidates, tau), retain_graph=True)
+            for a, b in zip(got, want, strict=True):
+                assert torch.allclose(a, b)
+
+
 def test_softmax_loss_is_minus_log_softmax():
     torch.manual_seed(0)
     pos, neg, tau = torch.randn(5).double(), torch.randn(5, 9).double(), torch.rand(5).double() + 0.1
