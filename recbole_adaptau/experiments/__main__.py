@@ -99,7 +99,9 @@ def _experiment(args: argparse.Namespace, rest: list[str], command: str) -> None
         specs = search.specs(common)
     elif args.command == "plugin":
         refuse_twice("--models", args.models)
-        specs = plugin.specs(args.models, args.dataset, args.seeds, common)
+        if args.adapted_epochs is not None and args.adapted_epochs < 1:
+            raise OptionError(f"--adapted-epochs {args.adapted_epochs}: must be 1 or more.")
+        specs = plugin.specs(args.models, args.dataset, args.seeds, common, args.adapted_epochs)
     else:
         specs = repeat.specs(args.model, args.dataset, args.seeds, common)
     name = f"{args.dataset}-{args.model}-{args.protocol}" if args.model else f"{args.dataset}-{args.protocol}"

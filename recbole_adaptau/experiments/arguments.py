@@ -26,7 +26,7 @@ EXAMPLES = {
 """,
     "plugin": f"""examples:
   {PROGRAM} plugin --models BPR NGCF --dataset ml-100k --epochs=30
-  {PROGRAM} plugin -d ml-1m --seeds 1 2 3
+  {PROGRAM} plugin -d ml-1m --seeds 1 2 3 --budget_minutes=10 --adapted-epochs 15
 """,
     "tune": """examples:
   python run_hyper.py --model AdapTauLightGCN --dataset ml-100k --nproc 2
@@ -108,6 +108,12 @@ def parser() -> argparse.ArgumentParser:
                 default=list(plugin.MODELS),
                 metavar="NAME",
                 help=f"models of RecBole's (default: {' '.join(plugin.MODELS)})",
+            )
+            command.add_argument(
+                "--adapted-epochs",
+                type=int,
+                metavar="N",
+                help="epochs of the Adap-tau versions alone, over which their learning rate falls (default: as configured)",
             )
             command.set_defaults(model=None)
         else:

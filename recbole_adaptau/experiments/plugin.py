@@ -19,13 +19,24 @@ EVALUATION = {
 BEFORE: dict[str, dict[str, Any]] = {"ENMF": {"train_neg_sample_args": None}}
 
 
-def specs(models: Sequence[str], dataset: str, seeds: Sequence[int], given: Mapping[str, Any]) -> list[Spec]:
-    """For each seed and model a run of RecBole's own and one of its Adap-tau version."""
+def specs(
+    models: Sequence[str],
+    dataset: str,
+    seeds: Sequence[int],
+    given: Mapping[str, Any],
+    adapted_epochs: int | None = None,
+) -> list[Spec]:
+    """For each seed and model a run of RecBole's own and one of its Adap-tau version.
+
+    Args:
+        adapted_epochs: The epochs of the latter alone, over which their learning rate falls; None for those configured.
+    """
     common = {**EVALUATION, **given}
+    after = {} if adapted_epochs is None else {"epochs": adapted_epochs}
     made = []
     for seed in seeds:
         for model in models:
-            for name, own in ((model, BEFORE.get(model, {})), (f"AdapTau{model}", {})):
+            for name, own in ((model, BEFORE.get(model, {})), (f"AdapTau{model}", after)):
                 made.append(Spec(f"{name}-seed{seed}", name, dataset, {"seed": seed, **own}, common))
     return made
 
@@ -43,7 +54,13 @@ def collected(about: dict[str, Any], runs: Sequence[dict[str, Any]]) -> dict[str
         sides = {}
         for side, name in (("before", model), ("after", f"AdapTau{model}")):
             group = [run for run in runs if run["name"] == f"{name}-seed{run['seed']}"]
-            sides[side] = {**over_seeds(group), "best_epochs": [run["best_epoch"] for run in group]} if group else None
+            if not group:
+                sides[side] = None
+                continue
+            cut = [run["seed"] for run in group if run.get("stopped_by") == "budget"]
+            sides[side] = {
+                **over_seeds(group), "best_epochs": [run["best_epoch"] for run in group], "out_of_budget": cut
+            }  # fmt: skip
         if any(sides.values()):
             rows.append({"model": model, **sides})
     return {**about, "summary": rows, "runs": list(runs)}
@@ -67,7 +84,8 @@ def text(data: dict[str, Any]) -> str:
             cells.append("" if percent is None else f"{percent:+.1f} %")
         for side in ("before", "after"):
             epochs = row[side]["best_epochs"] if row[side] else []
-            cells.append(f"{', '.join(map(str, epochs))}; {seconds(row[side]['seconds'])} s" if epochs else "")
+            mark = " ‡" if epochs and row[side]["out_of_budget"] else ""
+            cells.append(f"{', '.join(map(str, epochs))}; {seconds(row[side]['seconds'])} s{mark}" if epochs else "")
         rows.append(cells)
     head = [f"{TITLES[name]} {part}" for name in METRICS for part in ("before", "after", "change")]
     lines += table(["model", *head, "before: best epochs, time a run", "after"], rows)
@@ -77,6 +95,11 @@ def text(data: dict[str, Any]) -> str:
             "",
             "Test figures. Before: RecBole's model with RecBole's properties; after: the same inside Adap-tau with its",
             "defaults, no temperature tuned. Epochs count from 0; time is of training and validation.",
+            *(
+                ["‡ Some run was stopped by its budget of time."]
+                if any("‡" in cell for row in rows for cell in row)
+                else []
+            ),
             "",
         ]
     )

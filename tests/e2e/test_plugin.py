@@ -52,3 +52,21 @@ def test_half_a_table_leaves_gaps():
     (row,) = data["summary"]
     assert row["model"] == "BPR" and row["after"] is None and plugin.change(row, "ndcg@20") is None
     assert row["before"]["test"]["ndcg@20"] == {"mean": 0.1, "std": None} and row["before"]["best_epochs"] == [3]
+    assert row["before"]["out_of_budget"] == []
+
+
+def test_adapted_epochs_are_of_the_adapted_runs_alone_and_a_budget_is_marked():
+    before, after = plugin.specs(["BPR"], "board", [1], {"epochs": 300}, adapted_epochs=12)
+    assert (before.settings(Path("x"))["epochs"], after.settings(Path("x"))["epochs"]) == (300, 12)
+    run = {"name": "BPR-seed1", "seed": 1, "seconds": 2.0, "best_epoch": 3, "best_valid_score": 0.1}
+    run |= {part: {"recall@20": 0.2, "ndcg@20": 0.1} for part in ("best_valid_result", "test_result")}
+    about = {"models": ["BPR"], "dataset": "board", "command": "", "protocol": "honest", "valid_metric": "NDCG@20"}
+    about |= {"seeds": [1], "runs_asked": 1}
+    for stop, marked in (("budget", True), (None, False)):
+        data = plugin.collected(about, [{**run, "stopped_by": stop, "environment": {}}])
+        assert ("‡" in plugin.text(data)) == marked
+
+
+def test_no_epochs_are_refused(words, capsys):
+    assert main([*words, "--adapted-epochs", "0"]) == 2
+    assert "--adapted-epochs 0" in capsys.readouterr().err
