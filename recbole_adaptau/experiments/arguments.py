@@ -113,7 +113,7 @@ def parser() -> argparse.ArgumentParser:
                 "--adapted-epochs",
                 type=int,
                 metavar="N",
-                help="epochs of the Adap-tau versions alone; the learning rate falls over them (default: as configured)",
+                help="epochs of the Adap-tau versions alone, over which the rate falls (default: as configured)",
             )
             command.set_defaults(model=None)
         else:
