@@ -117,7 +117,6 @@ def test_the_budget_stops_cleanly_and_is_marked(words, capsys):
     )
     result = RunFolder("out/runs/AdapTauMF-seed2020").read_result()
     assert result["stopped_by"] == "budget" and 1 <= result["epochs"] < 100_000
-    assert result["train_seconds"] + result["valid_seconds"] < 1.2 or result["epochs"] == 1
     assert "AdapTauMF ‡" in Path("out/leaderboard.md").read_text()
 
 
