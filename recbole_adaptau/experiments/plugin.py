@@ -51,7 +51,7 @@ def collected(about: dict[str, Any], runs: Sequence[dict[str, Any]]) -> dict[str
     """All that plugin.json holds: a row for each model of which some run is there, before and after."""
     rows = []
     for model in about["models"]:
-        sides = {}
+        sides: dict[str, dict[str, Any] | None] = {}
         for side, name in (("before", model), ("after", f"AdapTau{model}")):
             group = [run for run in runs if run["name"] == f"{name}-seed{run['seed']}"]
             if not group:
