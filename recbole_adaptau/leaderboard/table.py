@@ -144,7 +144,7 @@ def _legend(data: Mapping[str, Any], ranked: Sequence[Mapping[str, Any]]) -> lis
     """What the marks of `_name` mean, where they are used."""
     lines = []
     if any(row["lent_propagation"] for row in ranked):
-        lines += ["† RecBole's model on our propagation, which gives the same figures sooner.", ""]
+        lines += ["† RecBole's model on our propagation and contrast, which give the same figures sooner.", ""]
     if any(row["out_of_budget"] for row in ranked):
         lines += [f"‡ stopped by the budget of {data['budget']:g} minutes a model before it was done.", ""]
     for row in ranked:
