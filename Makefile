@@ -4,6 +4,9 @@ PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 BENCH  ?= speed --output runs/bench
 
+# Some containers forbid Python to keep what it has compiled: then every process compiles PyTorch again, 15 s each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test soak bench docs lint format clean help
 
 help:    ## Show this list

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch._dynamo  # noqa: F401  PyTorch imports it with the first optimiser, seconds in every child
+
 import recbole_adaptau
 from recbole_adaptau.runs import RunFolder
 from tests.conftest import board_settings
