@@ -34,6 +34,13 @@ def test_a_place_that_cannot_be_written_is_told_before_data_is_read(capsys, key,
     assert "The number of users" not in error
 
 
+def test_a_run_without_a_place_is_refused(capsys):
+    assert cli.main(["-m", "AdapTauMF", "-d", "ml-100k", "--run_root="]) == 2
+    assert capsys.readouterr().err == (
+        "error: run_root and run_folder are both empty: name a place for what the run writes.\n"
+    )
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_folder_is_told_before_data_is_read(board):
     Path("locked").mkdir(mode=0o500)
