@@ -151,8 +151,6 @@ def settle(config: Config) -> None:
         config["run_folder"] = str(_new_run_folder(config))
     if config["run_folder"]:
         config["checkpoint_dir"] = config["run_folder"]
-    elif config["record_run"]:
-        raise OptionError("run_root and run_folder are both empty: name a place for what the run writes.")
 
 
 def _preset(name: str, model: str, dataset: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import recbole.quick_start as recbole_quick_start
 from recbole.config import Config
 
 from .checkpoint import quoted, shielded_argv
-from .errors import CheckpointError
+from .errors import CheckpointError, OptionError
 from .launcher import TIMEOUT, Group, ProcessError, launch
 from .runs import RunFolder
 
@@ -40,9 +40,7 @@ def run_recbole_adaptau(
     settings = {**(config_dict or {}), "record_run": True}
     # Built once here too, so that bad settings end the run before anything is written, and to know the folder.
     config = Config(model, dataset, config_file_list, dict(settings))
-    run = RunFolder(config["run_folder"])
-    if not config["resume"]:
-        run.refuse_if_used()
+    run = _new_or_resumed(config)
     settings |= quoted({"run_folder": config["run_folder"]})
     with run.alone():
         result = recbole_quick_start.run_recbole(model, dataset, config_file_list, settings, saved, queue)
@@ -104,10 +102,18 @@ def _folder_here(group: Group, config: Config) -> Iterator[str]:
         with tempfile.TemporaryDirectory() as folder:
             yield folder
         return
-    if not config["resume"]:
-        RunFolder(config["run_folder"]).refuse_if_used()
-    Path(config["run_folder"]).mkdir(parents=True, exist_ok=True)
+    _new_or_resumed(config).path.mkdir(parents=True, exist_ok=True)
     yield config["run_folder"]
+
+
+def _new_or_resumed(config: Config) -> RunFolder:
+    """The folder of a run that is to begin or to go on; refuses to begin where there is one already."""
+    if not config["run_folder"]:
+        raise OptionError("run_root and run_folder are both empty: name a place for what the run writes.")
+    run = RunFolder(config["run_folder"])
+    if not config["resume"]:
+        run.refuse_if_used()
+    return run
 
 
 def _rank(
