@@ -99,10 +99,11 @@
   function layout(x, y, more = {}) {
     const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
     const line = getComputedStyle(document.documentElement).getPropertyValue("--line").trim();
+    const soft = getComputedStyle(document.documentElement).getPropertyValue("--soft").trim();
     const axis = { gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true };
     return {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 12 }, margin: { l: 50, r: 12, t: narrow() ? 12 : 36, b: 45 },
-      legend: { orientation: "h", y: narrow() ? -0.4 : -0.22 }, hovermode: "closest", ...more,
+      legend: { orientation: "h", y: narrow() ? -0.4 : -0.22 }, hovermode: "closest", modebar: { bgcolor: "rgba(0,0,0,0)", color: soft, activecolor: ink }, ...more,
       xaxis: { ...axis, title: { text: x }, ...more.xaxis }, yaxis: { ...axis, title: { text: y }, ...more.yaxis },
     };
   }
@@ -150,11 +151,17 @@
     scatter() {
       const metric = by("metric-scatter").value, time = by("time").value;
       const rows = data.rows.filter((row) => shownRow(row) && row.test[metric] && row.cost && row.cost[time]);
+      const x = (row) => Math.log10(row.cost[time]), y = (row) => row.test[metric].mean, std = (row) => row.test[metric].std || 0;
+      const span = (values) => Math.max(...values) - Math.min(...values), label = 0.15; // A name's width as a share of the axis; a phone has a legend instead
+      const wide = span(rows.map(x)) || 1, high = span(rows.map(y));
+      const close = (row, other) => x(other) > x(row) && x(other) - x(row) < label * wide && Math.abs(y(other) - y(row)) <= 0.1 * high + std(row) + std(other);
+      const ends = [Math.min(...rows.map(x)) - label * wide, Math.max(...rows.map(x)) + label * wide];
       draw("chart-scatter", rows.map((row) => ({
-        type: "scatter", mode: "markers+text", name: row.name, x: [row.cost[time]], y: [row.test[metric].mean], text: [row.name], textposition: "top center",
-        error_y: { type: "data", array: [row.test[metric].std || 0], visible: Boolean(row.test[metric].std) },
+        type: "scatter", mode: narrow() ? "markers" : "markers+text", name: row.name, x: [row.cost[time]], y: [y(row)],
+        text: [`  ${row.name}  `], textposition: rows.some((other) => close(row, other)) ? "middle left" : "middle right",
+        error_y: { type: "data", array: [std(row)], visible: std(row) > 0 },
         marker: { color: colour(row), symbol: SYMBOLS[row.number % SYMBOLS.length], size: 11 },
-      })), layout(time, `test ${metric}`, { xaxis: { type: "log" }, showlegend: false }));
+      })), layout(time, `test ${metric}`, { xaxis: { type: "log", range: ends, dtick: "D2" }, showlegend: narrow() }));
     },
     curves() {
       const metric = by("metric-curves").value, axis = by("axis").value;

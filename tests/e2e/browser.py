@@ -1,11 +1,16 @@
-"""A headless Chromium, driven over its DevTools protocol with nothing but the standard library."""
+"""A headless Chromium, driven over its DevTools protocol with nothing but the standard library.
 
+`python -m tests.e2e.browser PAGE PICTURE.png [--width N] [--dark]` takes the whole of a report as a picture.
+"""
+
+import argparse
 import base64
 import json
 import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -163,3 +168,27 @@ def _exactly(made, size):
         assert part, "Chromium closed the connection"
         parts += part
     return parts
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tests.e2e.browser", description="Take a report as a picture.")
+    parser.add_argument("page", type=Path, metavar="PAGE", help="report.html")
+    parser.add_argument("picture", type=Path, metavar="PICTURE", help="the PNG file to write")
+    parser.add_argument("--width", type=int, default=1200, help="of the window, in pixels (default: %(default)s)")
+    parser.add_argument("--dark", action="store_true", help="as someone sees it who prefers the dark")
+    args = parser.parse_args()
+    if executable() is None:
+        parser.error("no Chromium on this machine: install Debian's package chromium")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        browser = Browser(Path(folder))
+        try:
+            browser.open(args.page, width=args.width, dark=args.dark)
+            browser.until("document.getElementById('chart-popularity').data !== undefined")
+            browser.screenshot(args.picture, whole=True)
+        finally:
+            browser.close()
+        assert not browser.console, browser.console
+
+
+if __name__ == "__main__":
+    main()
