@@ -170,15 +170,19 @@ def _exactly(made, size):
     return parts
 
 
+def parser():
+    made = argparse.ArgumentParser(prog="python -m tests.e2e.browser", description="Take a report as a picture.")
+    made.add_argument("page", type=Path, metavar="PAGE", help="report.html")
+    made.add_argument("picture", type=Path, metavar="PICTURE", help="the PNG file to write")
+    made.add_argument("--width", type=int, default=1200, help="of the window, in pixels (default: %(default)s)")
+    made.add_argument("--dark", action="store_true", help="as someone sees it who prefers the dark")
+    return made
+
+
 def main():
-    parser = argparse.ArgumentParser(prog="python -m tests.e2e.browser", description="Take a report as a picture.")
-    parser.add_argument("page", type=Path, metavar="PAGE", help="report.html")
-    parser.add_argument("picture", type=Path, metavar="PICTURE", help="the PNG file to write")
-    parser.add_argument("--width", type=int, default=1200, help="of the window, in pixels (default: %(default)s)")
-    parser.add_argument("--dark", action="store_true", help="as someone sees it who prefers the dark")
-    args = parser.parse_args()
+    args = parser().parse_args()
     if executable() is None:
-        parser.error("no Chromium on this machine: install Debian's package chromium")
+        parser().error("no Chromium on this machine: install Debian's package chromium")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         browser = Browser(Path(folder))
         try:
