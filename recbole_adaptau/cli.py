@@ -35,9 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = parse_settings(rest)
         group = {key: getattr(args, key) for key in ("world_size", "ip", "port", "group_offset", "rank_timeout")}
         if args.resume:
+            budget = settings.pop("budget_minutes", ...)
             if settings:
-                raise OptionError(f"--resume takes the settings of its run; remove {', '.join(settings)}.")
-            result = resume(args.resume, nproc=args.nproc, **group)
+                raise OptionError(
+                    f"--resume takes the settings of its run, but for budget_minutes; remove {', '.join(settings)}."
+                )
+            result = resume(args.resume, nproc=args.nproc, budget_minutes=budget, **group)
         else:
             files = _existing(args.config_files.split())
             nproc = 1 if args.nproc is None else args.nproc
@@ -113,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", "-m", default="AdapTauLightGCN", help="model name (default: %(default)s)")
     parser.add_argument("--dataset", "-d", default="ml-100k", help="dataset name (default: %(default)s)")
     parser.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
-    parser.add_argument("--resume", metavar="RUN_FOLDER", help="continue an interrupted run")
+    parser.add_argument("--resume", metavar="RUN_FOLDER", help="continue an interrupted run; --budget_minutes=N gives it more time")
     several = parser.add_argument_group("several processes", "the batch is shared among all; see the README")
     several.add_argument("--nproc", type=int, help="processes on this machine (default: 1, or as the resumed run had)")
     several.add_argument("--world_size", type=int, default=-1, help="processes on all machines (default: nproc)")

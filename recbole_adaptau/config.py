@@ -142,15 +142,18 @@ def settle(config: Config) -> None:
     """Check a complete Config, before any data is loaded, and fill in what follows from it."""
     _set_split(config)
     noise.check(config)
-    budget = config["budget_minutes"]
-    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0):
-        raise OptionError(f"budget_minutes = {budget!r}: must be a number above 0; leave it out for no limit.")
+    check_budget(config["budget_minutes"])
     if hasattr(config.model_class, "check"):
         config.model_class.check(config)
     if config["run_root"] and not config["run_folder"]:
         config["run_folder"] = str(_new_run_folder(config))
     if config["run_folder"]:
         config["checkpoint_dir"] = config["run_folder"]
+
+
+def check_budget(budget: Any) -> None:
+    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0):
+        raise OptionError(f"budget_minutes = {budget!r}: must be a number above 0; leave it out for no limit.")
 
 
 def _preset(name: str, model: str, dataset: str) -> dict[str, Any]:

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import getLogger
 from pathlib import Path
+from types import EllipsisType
 from typing import Any
 
 import recbole.quick_start as recbole_quick_start
 from recbole.config import Config
 
 from .checkpoint import quoted, shielded_argv
+from .config import check_budget
 from .errors import CheckpointError, OptionError
 from .launcher import TIMEOUT, Group, ProcessError, launch
 from .runs import RunFolder
@@ -157,19 +159,29 @@ def load_data_and_model(
     return loaded
 
 
-def resume(run_folder: str | Path, saved: bool = True, nproc: int | None = None, **group: Any) -> dict[str, Any]:
+def resume(
+    run_folder: str | Path,
+    saved: bool = True,
+    nproc: int | None = None,
+    budget_minutes: "float | EllipsisType | None" = ...,
+    **group: Any,
+) -> dict[str, Any]:
     """Continue an interrupted run from its last whole epoch, as if it had not stopped.
 
-    A run that is complete already is not trained again; its result is returned.
+    A run that is complete already is not trained again; its result is returned. One that its budget stopped goes on
+    when it is given a larger one.
 
     Args:
         run_folder: The folder of the run.
         saved: Whether to save checkpoints.
         nproc: Processes on this machine; None for as many as the run had.
+        budget_minutes: Of training, what was spent before included; None for no limit, `...` for what the run had.
         group: world_size, ip, port, group_offset and rank_timeout as for `run_processes`.
     """
     run = RunFolder.existing(run_folder)
-    if run.is_complete:
+    changes = {} if isinstance(budget_minutes, EllipsisType) else {"budget_minutes": budget_minutes}
+    check_budget(changes.get("budget_minutes"))
+    if run.is_complete and not (changes and run.can_go_on(changes["budget_minutes"])):
         result = run.read_result()
         return {
             "best_valid_score": result["best_valid_score"],
@@ -178,7 +190,7 @@ def resume(run_folder: str | Path, saved: bool = True, nproc: int | None = None,
             "test_result": result["test_result"],
             "run_folder": str(run.path),
         }
-    settings = {**run.settings(), "run_folder": str(run.path), "resume": True}
+    settings = {**run.settings(), **changes, "run_folder": str(run.path), "resume": True}
     before = settings.pop("nproc", 1), settings.pop("world_size", -1)
     if nproc is None:
         nproc, group["world_size"] = before if group.get("world_size", -1) <= 0 else (1, group["world_size"])

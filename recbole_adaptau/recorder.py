@@ -21,7 +21,11 @@ from .tested import KeepingEvaluator, tested_users
 
 
 class _BudgetSpent(Exception):
-    """Ends RecBole's loop over the epochs between two of them."""
+    """Ends RecBole's loop over the epochs before `epoch`."""
+
+    def __init__(self, epoch: int):
+        super().__init__(epoch)
+        self.epoch = epoch
 
 
 class RunRecorder(Trainer):
@@ -78,24 +82,28 @@ class RunRecorder(Trainer):
                 self.run.keep_epochs_before(self.start_epoch)
         if self.run is not None and not self.run.data.is_file():  # also if a run was killed before it was there
             self.run.keep_ids(train_data._dataset)
+        if self._stopped_by == "budget" and self.start_epoch < self.epochs and not self._budget_is_spent():
+            self._finished = False  # the budget is larger now
+            if self.run is not None:
+                self.run.result.unlink(missing_ok=True)
         if self._finished:
             self.eval_collector.data_collect(train_data)  # RecBole's fit would have done so
         else:
             memory.count_anew(self.device)
-            self._stopped_by = self._fit(train_data, *args, **kwargs)
+            self._stopped_by, next_epoch = self._fit(train_data, *args, **kwargs)
             self._finished = True
-            self._save_last(self.epochs)
+            self._save_last(next_epoch)
 
-    def _fit(self, *args: Any, **kwargs: Any) -> str:
-        """RecBole's fit; returns why it ended."""
+    def _fit(self, *args: Any, **kwargs: Any) -> tuple[str, int]:
+        """RecBole's fit; returns why it ended, and the epoch a larger budget would go on with."""
         try:
             super().fit(*args, **kwargs)
-        except _BudgetSpent:
+        except _BudgetSpent as spent:
             self.logger.warning(f"budget_minutes = {self.config['budget_minutes']} is spent; training stops here.")
-            return "budget"
+            return "budget", spent.epoch
         made_last = self._record is not None and self._record["epoch"] + 1 == self.epochs
         self._end_epoch()
-        return "epochs" if made_last else "patience"
+        return "epochs" if made_last else "patience", self.epochs
 
     @contextmanager
     def _stoppable(self, run: RunFolder) -> Iterator[None]:
@@ -120,7 +128,7 @@ class RunRecorder(Trainer):
             self._save_last(epoch_idx)
         self._stop.check()
         if self._budget_is_spent():
-            raise _BudgetSpent
+            raise _BudgetSpent(epoch_idx)
         started = time.perf_counter()
         state = self._begin_epoch(epoch_idx)
         loss = super()._train_epoch(train_data, epoch_idx, *args, **kwargs)

@@ -62,6 +62,13 @@ class RunFolder:
     def is_complete(self) -> bool:
         return self.result.is_file()
 
+    def can_go_on(self, budget: float | None) -> bool:
+        """Whether a complete run was stopped by a smaller budget than these minutes (None for no limit)."""
+        if self.read_result().get("stopped_by") != "budget":
+            return False
+        had = self.settings().get("budget_minutes")
+        return had is not None and (budget is None or budget > had)
+
     def refuse_if_used(self) -> None:
         """Raise if another run has written here: two runs in one folder would be told apart by nothing."""
         used = [path.name for path in (self.config, self.epochs, self.last, self.result) if path.exists()]

@@ -26,7 +26,7 @@ def learning_curve(
         config = Config(model, dataset, None, {**copy.deepcopy(asked), "record_run": True})
         refuse_if_changed(RunFolder(folder), config, "--run_root")
         if RunFolder(folder).config.is_file():
-            resume(folder)
+            resume(folder, budget_minutes=config["budget_minutes"])
         else:
             run_recbole_adaptau(model, dataset, None, asked)
     seconds, points = 0.0, []

@@ -52,12 +52,23 @@ class Spec:
         own = quoted({**self.varied, "run_folder": str(folder)})
         return copy.deepcopy({**QUIET, **self.given, **own})
 
+    @property
+    def budget(self) -> float | None:
+        """Minutes that the run may take; None for no limit."""
+        return {**self.given, **self.varied}.get("budget_minutes")
+
     def config(self, folder: Path) -> Config:
         return Config(self.model, self.dataset, None, {**self.settings(folder), "record_run": True})
 
 
 def folder_of(spec: Spec, root: Path) -> RunFolder:
     return RunFolder(root / "runs" / spec.name)
+
+
+def is_done(spec: Spec, root: Path) -> bool:
+    """Whether the run is complete; one that a smaller budget has stopped is not."""
+    run = folder_of(spec, root)
+    return run.is_complete and not run.can_go_on(spec.budget)
 
 
 def check(specs: Sequence[Spec], root: Path) -> list[Config]:
@@ -98,7 +109,7 @@ def carry_out(
     with alone_in(root, "give another --output"):
         if go_on:
             _set_damaged_aside([folder_of(spec, root) for spec in specs], stream)
-        missing = [spec for spec in specs if not folder_of(spec, root).is_complete]
+        missing = [spec for spec in specs if not is_done(spec, root)]
         there = len(specs) - len(missing)
         if there:
             tqdm.write(f"{there} of {len(specs)} runs are complete already", file=stream)
@@ -144,7 +155,7 @@ def _said(spec: Spec, done: list[dict[str, Any]], error: Exception | None) -> st
 
 def records(specs: Sequence[Spec], root: Path) -> list[dict[str, Any]]:
     """What the complete ones among the runs came to, in their order."""
-    return [_record(spec, folder_of(spec, root), root) for spec in specs if folder_of(spec, root).is_complete]
+    return [_record(spec, folder_of(spec, root), root) for spec in specs if is_done(spec, root)]
 
 
 def _record(spec: Spec, run: RunFolder, root: Path) -> dict[str, Any]:
@@ -171,7 +182,7 @@ def _make(spec: Spec, root: Path) -> None:
     run = folder_of(spec, root)
     try:
         if run.config.is_file():
-            resume(run.path)
+            resume(run.path, budget_minutes=spec.budget)
         else:
             run_recbole_adaptau(spec.model, spec.dataset, None, spec.settings(run.path))
     except AdapTauError as error:
@@ -190,12 +201,18 @@ def _refuse_without_metrics(config: Config) -> None:
 
 
 def refuse_if_changed(run: RunFolder, config: Config, option: str = "--output") -> None:
-    """Raise if the folder holds a run with other settings: its figures would stand under a false name."""
+    """Raise if the folder holds a run with other settings: its figures would stand under a false name.
+
+    A larger budget is no other setting: the run goes on with it, or was done before it mattered.
+    """
     if not run.config.is_file():
         run.refuse_if_used()
         return
     asked, stored = _comparable(config), run.settings()
     first = ("model", "dataset", "protocol")
+    asked_budget, had = asked.get("budget_minutes"), stored.get("budget_minutes")
+    if had is not None and (asked_budget is None or asked_budget > had):
+        stored["budget_minutes"] = asked_budget
     keys = sorted((asked.keys() | stored.keys()) - NOT_COMPARED, key=lambda key: (key not in first, key))
     changes = [
         f"{key} = {stored.get(key)!r} there and {asked.get(key)!r} now"

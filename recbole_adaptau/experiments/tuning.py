@@ -135,7 +135,7 @@ class Search:
 
         def trial(point: dict[str, Any], _: Any) -> dict[str, Any]:
             spec = self._spec(point, given)
-            if not runner.folder_of(spec, root).is_complete:
+            if not runner.is_done(spec, root):
                 runner.check([spec], root)
                 runner.carry_out([spec], root, lambda _: None)
             if spec not in self.asked:

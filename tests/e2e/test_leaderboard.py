@@ -120,6 +120,21 @@ def test_the_budget_stops_cleanly_and_is_marked(words, capsys):
     assert "AdapTauMF ‡" in Path("out/leaderboard.md").read_text()
 
 
+def test_a_larger_budget_goes_on_and_a_smaller_one_is_refused(words, monkeypatch, capsys):
+    monkeypatch.setattr(RunFolder, "seconds_by_epoch", lambda self: [60.0 for _ in self.read_epochs()])
+    words = [word for word in words if not word.startswith("--epochs")]
+    words += ["AdapTauMF", "BPR", "--epochs=5", "--seeds", "1", "--budget"]
+    # BPR has three settings to try, and so a third of the time for each.
+    assert main([*words, "3"]) == 0
+    assert [len(row["out_of_budget"]) for row in read()["rows"]] == [1, 1]
+    assert main([*words, "5"]) == 0
+    rows = {row["model"]: row for row in read()["rows"]}
+    assert rows["AdapTauMF"]["out_of_budget"] == [] and rows["BPR"]["out_of_budget"] == [2020]
+    assert RunFolder("out/runs/AdapTauMF-seed2020").read_result()["epochs"] == 5
+    assert main([*words, "4"]) == 2
+    assert "budget_minutes = 5.0 there and 4.0 now" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

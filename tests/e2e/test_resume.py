@@ -9,7 +9,7 @@ from recbole.utils import get_model
 
 import recbole_adaptau
 from recbole_adaptau import checkpoint
-from recbole_adaptau.errors import AdapTauError, CheckpointError, DataError
+from recbole_adaptau.errors import AdapTauError, CheckpointError, DataError, OptionError
 from recbole_adaptau.runs import RunFolder
 from recbole_adaptau.trainer import learning_rate_factor, too_few_steps
 from tests.helpers import build, trainer_of
@@ -78,6 +78,35 @@ def test_resumed_equals_uninterrupted(board, variant):
     assert torch.equal(one["random"]["torch"], two["random"]["torch"])
 
     assert timeless(RunFolder("whole").read_epochs()) == timeless(parts.read_epochs())
+
+
+@pytest.mark.parametrize("model", ["AdapTauMF", "BPR"])
+def test_a_larger_budget_goes_on_where_a_smaller_one_stopped(board, monkeypatch, model):
+    """To the same bits as a run that never had one; an epoch takes a minute here."""
+    monkeypatch.setattr(RunFolder, "seconds_by_epoch", lambda self: [60.0 for _ in self.read_epochs()])
+    whole = run(model, board, "whole")
+    folder = RunFolder("parts")
+
+    def stands_at():
+        return folder.read_result()["stopped_by"], [record["epoch"] for record in folder.read_epochs()]
+
+    first = run(model, {**board, "budget_minutes": 2}, "parts")
+    assert stands_at() == ("budget", [0, 1]) and checkpoint.load(folder.last)["next_epoch"] == 2
+    for budget in (..., 2, 1):
+        again = recbole_adaptau.resume("parts", budget_minutes=budget)
+        assert stands_at() == ("budget", [0, 1]) and again["test_result"] == first["test_result"]
+    recbole_adaptau.resume("parts", budget_minutes=2.5)  # more, but not enough for another epoch
+    assert stands_at() == ("budget", [0, 1]) and folder.settings()["budget_minutes"] == 2.5
+    recbole_adaptau.resume("parts", budget_minutes=4)
+    assert stands_at() == ("budget", [0, 1, 2, 3])
+    resumed = recbole_adaptau.resume("parts", budget_minutes=None)
+    assert stands_at() == ("epochs", [0, 1, 2, 3, 4, 5])
+    assert resumed["test_result"] == whole["test_result"]
+    one, two = (checkpoint.load(RunFolder(name).last) for name in ("whole", "parts"))
+    assert all(torch.equal(value, two["state_dict"][name]) for name, value in one["state_dict"].items())
+    assert timeless(RunFolder("whole").read_epochs()) == timeless(folder.read_epochs())
+    with pytest.raises(OptionError, match="budget_minutes = -1: must be a number above 0"):
+        recbole_adaptau.resume("parts", budget_minutes=-1)
 
 
 def test_early_stopping_is_remembered(board):

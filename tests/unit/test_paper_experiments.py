@@ -1,7 +1,10 @@
 """The paper's experiments: their runs, their tables from planted runs, and bad input; nothing here is trained."""
 
+import argparse
 import csv
 import io
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +27,8 @@ from recbole_adaptau.experiments.paper import (
 )
 from recbole_adaptau.experiments.paper.base import eval_step
 from recbole_adaptau.experiments.paper.page import as_csv, as_markdown
+from recbole_adaptau.leaderboard.__main__ import Board
+from recbole_adaptau.leaderboard.entries import FIRST_SEED, entries
 
 NAMES = {
     "norm-ablation", "strategies", "tau-sweep", "magnitude", "fairness", "noise-global", "noise-local", "gradient",
@@ -75,7 +80,7 @@ def test_every_run_has_a_configuration_and_a_name_of_its_own(name, tmp_path):
         for key, value in spec.varied.items():
             assert config[key] == value
         assert config["epochs"] % config["eval_step"] == 0
-        if "recipe" not in spec.name and "peer" not in spec.name:
+        if "recipe" not in spec.name and name != "sota":
             assert config["popularity_prior"] is False and config["tau_user_balance"] == 0
 
 
@@ -157,13 +162,18 @@ def test_significance_pairs_users_and_seeds():
     assert len(significance.table(want, runs)) == 8 and significance.table(want, runs[:2]) == []
 
 
-def test_sota_lists_models_of_both_kinds():
-    want = Asked(["AdapTauMF", "SGL"], "ml-1m", [1], 8)
+def test_sota_has_the_runs_of_the_leaderboard():
+    args = argparse.Namespace(dataset="ml-1m", seeds=1, budget=40.0)
+    board = Board(entries(["AdapTauMF", "SGL"], "ml-1m"), args, {"protocol": "'honest'"}, Path("out"))
+    asked_for = {"protocol": "'honest'", "budget_minutes": 40}
+    want = Asked(["AdapTauMF", "SGL"], "ml-1m", [FIRST_SEED], 0, given=asked_for)
     specs = sota.runs(want)
-    assert [spec.model for spec in specs] == ["AdapTauMF", "AdapTauMF", "SGL"]
-    rows = sota.table(want, [made(spec, seconds=8.0) for spec in specs])
-    assert [row["model"] for row in rows] == ["AdapTauMF", "AdapTauMF, our defaults", "SGL"]
-    assert rows[2]["seconds an epoch"] == 2.0
+    assert specs == board.first_runs()
+    assert "epochs" not in specs[0].settings(Path("x")) and specs[1].settings(Path("x"))["ssl_tau"] == 0.5
+    assert sota.runs(replace(want, epochs=3))[0].settings(Path("x"))["epochs"] == 3
+    rows = sota.table(want, [made(spec, seconds=8.0, stopped_by="budget") for spec in specs])
+    assert [row["model"] for row in rows] == ["AdapTauMF", "SGL"]
+    assert rows[1]["seconds an epoch"] == 2.0 and rows[1]["stopped by"] == "budget"
 
 
 def test_tables_from_nothing_and_pictures_from_planted_runs():

@@ -29,7 +29,7 @@ class Asked:
     Attributes:
         taus: The temperatures of the grid.
         shares: Shares of noise.
-        epochs: Of every run.
+        epochs: Of every run; 0 for as many as the settings of each model say.
         given: Settings for every run, strings quoted; they win over the experiment's own.
         folders: Of saved runs, for what compares those.
     """
@@ -49,7 +49,8 @@ class Asked:
     def described(self, what: str) -> str:
         """The title of a picture: what it shows, and on what."""
         seeds = f"seed{'s' if len(self.seeds) > 1 else ''} {', '.join(map(str, self.seeds))}"
-        return f"{what}: {', '.join(self.models)} on {self.dataset}, {self.epochs} epochs, {seeds}"
+        epochs = f", {self.epochs} epochs" if self.epochs else ""
+        return f"{what}: {', '.join(self.models)} on {self.dataset}{epochs}, {seeds}"
 
     def spec(
         self, name: str, varied: Mapping[str, Any], model: str | None = None, base: Mapping[str, Any] = PAPER
@@ -115,7 +116,7 @@ class Experiment:
         measure: What to compute once from each finished run's folder, and keep there; found as run["measured"]. What
             begins with _ is too long for the reports and stays in the folder.
         models: Which models it is for unless others are asked for.
-        epochs, taus, shares: Defaults; the quick ones are for ml-100k.
+        epochs, taus, shares: Defaults; the quick ones are for ml-100k. 0 epochs: as the settings of each model say.
         several_models: Whether it takes more than one.
     """
 

@@ -44,7 +44,8 @@ def add_arguments(command: argparse.ArgumentParser, experiment: Experiment) -> N
     command.add_argument(
         "--epochs",
         type=int,
-        help=f"epochs of every run (default: {experiment.epochs}; {experiment.quick_epochs} with --quick)",
+        help=f"epochs of every run (default: {experiment.epochs or 'until each model stops'}; "
+        f"{experiment.quick_epochs} with --quick)",
     )
     if experiment.taus:
         command.add_argument(
@@ -72,9 +73,9 @@ def asked_of(args: argparse.Namespace, experiment: Experiment, given: dict[str, 
             raise OptionError(
                 f"{experiment.name} is about tau, which {model} does not have: choose e.g. --model AdapTauMF."
             )
-    epochs = args.epochs if args.epochs is not None else experiment.quick_epochs if args.quick else experiment.epochs
-    if epochs < 1:
-        raise OptionError(f"--epochs {epochs}: must be at least 1.")
+    if args.epochs is not None and args.epochs < 1:
+        raise OptionError(f"--epochs {args.epochs}: must be at least 1.")
+    epochs = args.epochs or (experiment.quick_epochs if args.quick else experiment.epochs)
     shares = getattr(args, "shares", None) or (experiment.quick_shares if args.quick else experiment.shares)
     for share in shares:
         if not 0 <= share <= 1:

@@ -49,10 +49,14 @@ def data_line(about: dict[str, Any]) -> str:
 def settings_line(about: dict[str, Any]) -> str:
     seeds = about["seeds"]
     return (
-        f"Runs of {about['epochs']} epochs, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}. "
+        f"Runs {of_epochs(about['epochs'])}, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}. "
         f"{about['runs_asked']} runs, {seconds(sum(run['seconds'] for run in about['runs']))} s of training and "
         "validation in all."
     )
+
+
+def of_epochs(epochs: int) -> str:
+    return f"of {epochs} epochs" if epochs else "until each model stops"
 
 
 def as_markdown(rows: Sequence[Row]) -> list[str]:
