@@ -9,7 +9,9 @@
   const hidden = new Set();
   const several = (key) => new Set(data.rows.map((row) => row[key]).filter((value) => value !== "–")).size > 1;
   const nameOf = (row) => [row.label, several("dataset") && row.dataset !== "–" ? row.dataset : "", several("protocol") ? row.protocol : ""].filter(Boolean).join(", ");
-  data.rows.forEach((row, number) => { row.name = nameOf(row); row.number = number; });
+  data.rows.forEach((row) => { row.name = nameOf(row); });
+  // By name, not by rank: the same models have the same colours on the page of another dataset.
+  [...data.rows].sort((one, other) => one.name < other.name ? -1 : 1).forEach((row, number) => { row.number = number; });
   const rowOf = (run) => data.rows.find((row) => row.label === run.label && row.dataset === run.dataset && row.protocol === run.protocol);
   const colour = (row) => COLOURS[row.number % COLOURS.length];
   const dash = (row) => DASHES[Math.floor(row.number / COLOURS.length) % DASHES.length];
@@ -199,7 +201,8 @@
   function drawRuns() {
     for (const run of data.runs) {
       const details = element("details"), about = { folder: run.folder, state: run.state, epochs: run.epochs_made, error: run.error || undefined, result: run.result, environment: run.environment, configuration: run.config };
-      details.append(element("summary", `${nameOf(rowOf(run))}, seed ${run.seed}: ${run.state}, ${run.epochs_made} epochs`));
+      const state = run.result && run.result.stopped_by === "budget" ? "out of budget" : run.state;
+      details.append(element("summary", `${nameOf(rowOf(run))}, seed ${run.seed}: ${state}, ${run.epochs_made} epochs`));
       details.addEventListener("toggle", () => {
         if (details.children.length > 1) return;
         const box = element("div", undefined, { class: "scroll", tabindex: "0" });

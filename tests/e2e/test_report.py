@@ -43,6 +43,8 @@ def runs(tmp_path_factory):
                 )
     going_on = RunFolder(root / "BPR-2")
     going_on.result.unlink()
+    cut = RunFolder(root / "SimGCL-1")
+    cut.finish({**cut.read_result(), "stopped_by": "budget"})
     RunFolder(root / "Crashed-1").fail(RuntimeError("out of <memory> & patience"))
     damaged = RunFolder(root / "SimGCL-2")
     damaged.result.write_text('{"model": "SimG')
@@ -76,6 +78,7 @@ def test_the_page_holds_what_the_folders_hold(runs, page, capsys):
     rows = {row["label"]: row for row in data["rows"]}
     assert set(rows) == {*MODELS, "Crashed-1"}
     assert (rows["AdapTauMF"]["seeds"], rows["BPR"]["seeds"], rows["BPR"]["state"]) == (2, 1, "1 of 2 runs done")
+    assert rows["SimGCL"]["state"] == "out of budget" and rows["AdapTauMF"]["state"] == "complete"
     assert (
         rows["Crashed-1"]["error"] == "RuntimeError: out of <memory> & patience"
         and rows["Crashed-1"]["state"] == "failed"
@@ -185,6 +188,12 @@ def test_every_chart_draws_and_follows_the_boxes(browser, page):
             browser.ask(f"document.querySelectorAll('#chart-{name} svg .trace, #chart-{name} svg .points path').length")
             > 0
         )
+    colours = browser.ask("document.getElementById('chart-popularity').data.map((bar) => [bar.name, bar.marker.color])")
+    blue, orange, green = "#0072b2", "#e69f00", "#009e73"
+    expected = {"AdapTauLightGCN": blue, "AdapTauMF": orange, "BPR": green}
+    assert dict(colours).items() >= expected.items(), "by name, whatever the rank"
+    listed = browser.ask("[...document.querySelectorAll('#runs summary')].map((one) => one.textContent)")
+    assert "SimGCL, seed 1: out of budget, 3 epochs" in listed and "BPR, seed 1: complete, 3 epochs" in listed
     browser.ask("document.querySelector('#leaderboard tbody input[aria-label*=\"AdapTauMF in\"]').click()")
     browser.until("document.getElementById('chart-trace').data.length === 6")
     browser.ask("const a = document.getElementById('axis'); a.value = 'seconds'; a.dispatchEvent(new Event('change'))")
