@@ -116,7 +116,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", "-m", default="AdapTauLightGCN", help="model name (default: %(default)s)")
     parser.add_argument("--dataset", "-d", default="ml-100k", help="dataset name (default: %(default)s)")
     parser.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
-    parser.add_argument("--resume", metavar="RUN_FOLDER", help="continue an interrupted run; --budget_minutes=N gives it more time")
+    parser.add_argument(
+        "--resume", metavar="RUN_FOLDER", help="continue an interrupted run; --budget_minutes=N gives it more time"
+    )
     several = parser.add_argument_group("several processes", "the batch is shared among all; see the README")
     several.add_argument("--nproc", type=int, help="processes on this machine (default: 1, or as the resumed run had)")
     several.add_argument("--world_size", type=int, default=-1, help="processes on all machines (default: nproc)")

@@ -56,11 +56,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             report.write(f"scaling-{args.model}", output, data, text, figure)
             print(text)
         elif args.command == "quality":
-            data = about | quality.study(
-                args.dataset, args.data_path, args.peer, args.models, args.budget, args.seed, Path(args.run_root)
+            found = (
+                quality.of_saved(args.runs, args.peer)
+                if args.runs
+                else quality.study(
+                    args.dataset, args.data_path, args.peer, args.models, args.budget, args.seed, Path(args.run_root)
+                )
             )
+            data = about | found
             text, figure = report.quality_text(data, command), report.quality_figure(data)
-            report.write(f"time-to-quality-{args.dataset}", output, data, text, figure)
+            report.write(f"time-to-quality-{data['dataset']}", output, data, text, figure)
             print(text)
         else:
             data = about | negatives.study(args.dataset, args.data_path, args.epochs, args.seed, Path(args.run_root))
@@ -108,6 +113,9 @@ def _parser() -> argparse.ArgumentParser:
     quality.add_argument("--models", nargs="+", default=["AdapTauMF", "AdapTauLightGCN"], help="ours (default: both)")
     quality.add_argument(
         "--budget", type=float, metavar="MINUTES", help="of training, for each run (default: no bound)"
+    )
+    quality.add_argument(
+        "--runs", nargs="+", metavar="RUN_FOLDER", help="saved runs to compare, the peer's among them; trains nothing"
     )
     quality.add_argument("--seed", type=int, default=2020, help="seed (default: %(default)s)")
     quality.add_argument("--run_root", default="runs/quality", help="where the runs go (default: %(default)s)")

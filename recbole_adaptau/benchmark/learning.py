@@ -16,11 +16,7 @@ from ..runs import RunFolder
 def learning_curve(
     model: str, dataset: str, settings: Mapping[str, Any], folder: Path, metric: str
 ) -> list[tuple[int, float, float]]:
-    """Train in `folder`, or go on with what is there, if it has these settings.
-
-    Returns:
-        For every validation: epochs so far, seconds of training so far (validation not counted), and the metric.
-    """
+    """Train in `folder`, or go on with what is there, if it has these settings; returns what `points` does."""
     asked = {**settings, "state": "ERROR", "show_progress": False, "run_folder": str(folder)}
     with shielded_argv():
         config = Config(model, dataset, None, {**copy.deepcopy(asked), "record_run": True})
@@ -29,9 +25,14 @@ def learning_curve(
             resume(folder, budget_minutes=config["budget_minutes"])
         else:
             run_recbole_adaptau(model, dataset, None, asked)
-    seconds, points = 0.0, []
-    for record in RunFolder(folder).read_epochs():
+    return points(RunFolder(folder), metric)
+
+
+def points(run: RunFolder, metric: str) -> list[tuple[int, float, float]]:
+    """For every validation: epochs so far, seconds of training so far (validation not counted), and the metric."""
+    seconds, found = 0.0, []
+    for record in run.read_epochs():
         seconds += record["train_seconds"]
         if record.get("valid_result"):
-            points.append((record["epoch"] + 1, seconds, record["valid_result"][metric]))
-    return points
+            found.append((record["epoch"] + 1, seconds, record["valid_result"][metric]))
+    return found

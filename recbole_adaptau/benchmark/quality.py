@@ -6,9 +6,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ..errors import OptionError
+from ..errors import DataError, OptionError
 from ..leaderboard.entries import common, entries
-from .learning import learning_curve
+from ..runs import RunFolder
+from .learning import learning_curve, points
 
 METRIC = "ndcg@20"
 
@@ -35,6 +36,34 @@ def study(
         "models": about,
         "curves": curves,
     } | times_to_quality(curves, peer)
+
+
+def of_saved(folders: Sequence[str], peer: str) -> dict[str, Any]:
+    """The same from runs that are there already, one a model, with the same data and seed."""
+    curves, about, told = {}, {}, []
+    for run in map(RunFolder.existing, folders):
+        settings = run.settings()
+        model = settings["model"]
+        if model in curves:
+            raise OptionError(f"{run.path} is a second run of {model}: name one run a model.")
+        curves[model] = points(run, METRIC)
+        if not curves[model]:
+            raise DataError(f"{run.path} has validated no epoch yet.")
+        kept = ("learning_rate", "train_batch_size", "n_layers", "reg_weight", "fast_propagation")
+        shown = {key: settings[key] for key in kept if settings.get(key) is not None}
+        about[model] = {"settings": shown, "source": f"A saved run, {run.path.name}."}
+        told.append(
+            {"protocol": settings.get("protocol") or "honest"}
+            | {key: settings.get(key) for key in ("dataset", "seed", "budget_minutes")}
+        )
+    if len(curves) < 2 or peer not in curves:
+        raise OptionError(f"--runs must name a run of {peer} (--peer) and at least one of another model.")
+    if differ := [key for key in told[0] if len({repr(of_run[key]) for of_run in told}) > 1]:
+        raise OptionError(f"--runs: these runs cannot be compared, they differ in {', '.join(differ)}.")
+    shared = {key: told[0][key] for key in ("dataset", "seed", "budget_minutes")}
+    return {**shared, "peer": peer, "metric": METRIC, "models": about, "curves": curves} | times_to_quality(
+        curves, peer
+    )
 
 
 def times_to_quality(curves: dict[str, list[tuple[int, float, float]]], peer: str) -> dict[str, Any]:

@@ -218,7 +218,7 @@ def quality_text(data: dict[str, Any], command: str) -> str:
     lines = [f"# Time to quality on {data['dataset']}", "", f"`{command}` on {data['machine']}.", ""]
     lines += [
         f"Seed {data['seed']}{limit}. The goal is RecBole {peer}'s best validation {metric}, {goal:.4f}, reached after "
-        f"{needed:.0f} s. Seconds of training only, one model after the other in one run.",
+        f"{needed:.0f} s. Seconds of training only.",
         "",
         f"| model | best {metric} | epochs in all | seconds an epoch | seconds to goal | {peer}'s ÷ its seconds |",
         "|---|---|---|---|---|---|",

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -163,6 +164,24 @@ def test_time_to_quality_of_real_runs_and_again_without_training(tmp_path, capsy
     assert [epoch for epoch, _, _ in first["curves"]["AdapTauMF"]] == list(range(1, 51))
     assert main(words) == 0 and json.loads((tmp_path / "time-to-quality-board.json").read_text()) == first
     assert main([*words, "--models", "BPR"]) == 2 and "leave it out" in capsys.readouterr().err
+    # The same from the folders alone.
+    folders = [str(tmp_path / "runs" / f"board-{model}-2020") for model in ("BPR", "AdapTauMF")]
+    saved = ["quality", "--peer", "BPR", "--output", str(tmp_path / "saved"), "--runs"]
+    assert main([*saved, *folders]) == 0
+    again = json.loads((tmp_path / "saved" / "time-to-quality-board.json").read_text())
+    assert all(again[key] == first[key] for key in ("goal", "peer_seconds", "reached", "curves", "budget_minutes"))
+    assert again["models"]["AdapTauMF"]["settings"]["learning_rate"] == 0.002
+    capsys.readouterr()
+    for wrong, message in (
+        ([folders[1]], "must name a run of BPR"),
+        ([folders[0], folders[0]], "a second run of BPR"),
+        ([str(tmp_path)], "is not a run folder"),
+    ):
+        assert main([*saved, *wrong]) == 2 and message in capsys.readouterr().err
+    other = tmp_path / "other"
+    shutil.copytree(folders[1], other)
+    (other / "config.yaml").write_text((other / "config.yaml").read_text().replace("seed: 2020", "seed: 7"))
+    assert main([*saved, folders[0], str(other)]) == 2 and "they differ in seed" in capsys.readouterr().err
     # Runs with other settings are not taken for these.
     folder = next((tmp_path / "runs").glob("*AdapTauMF*"))
     config = (folder / "config.yaml").read_text()
