@@ -28,7 +28,7 @@ from recbole_adaptau.experiments.paper import (
 from recbole_adaptau.experiments.paper.base import eval_step
 from recbole_adaptau.experiments.paper.page import as_csv, as_markdown
 from recbole_adaptau.leaderboard.__main__ import Board
-from recbole_adaptau.leaderboard.entries import FIRST_SEED, entries
+from recbole_adaptau.leaderboard.entries import FIRST_SEED, MODELS, entries
 
 NAMES = {
     "norm-ablation", "strategies", "tau-sweep", "magnitude", "fairness", "noise-global", "noise-local", "gradient",
@@ -174,6 +174,10 @@ def test_sota_has_the_runs_of_the_leaderboard():
     rows = sota.table(want, [made(spec, seconds=8.0, stopped_by="budget") for spec in specs])
     assert [row["model"] for row in rows] == ["AdapTauMF", "SGL"]
     assert rows[1]["seconds an epoch"] == 2.0 and rows[1]["stopped by"] == "budget"
+    want = replace(want, models=[*MODELS, "XSimGCL"])
+    (figure,) = sota.figures(want, [made(spec, stopped_by=None) for spec in sota.runs(want)]).values()
+    looks = {(line.get_marker(), line.get_color()) for line in figure.axes[0].lines}
+    assert len(looks) == len(MODELS) + 1, "every model can be told from the others"
 
 
 def test_tables_from_nothing_and_pictures_from_planted_runs():
