@@ -191,6 +191,8 @@ def test_tables_from_nothing_and_pictures_from_planted_runs():
     assert rows["tau = 0.05"]["recall@20 of the best fixed tau"] == "100.0 %"
     (figure,) = tau_sweep.figures(want, runs).values()
     assert figure.axes[0].get_xlabel() == "temperature tau (log scale)"
+    drawn = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert {"Adap-tau: 1.000", "Adap-tau_0: 1.000", "tau_u of Adap-tau", "tau_u of Cu-tau"} <= set(drawn)
 
 
 def test_an_empty_popularity_group_stays_a_gap():

@@ -90,9 +90,11 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
         **plots.style(0),
     )
     shade = panel.twinx()
-    for number, name in enumerate(PERSONAL, start=1):
+    for number, name in enumerate((*PERSONAL, "adaptive"), start=1):
         level = figures_of(by_name[name])["recall@20"]["mean"] / best
         panel.axhline(level, label=f"{TITLES[name]}: {level:.3f}", **plots.style(number, markers=False))
+        if name not in PERSONAL:
+            continue
         spread = np.sort(np.concatenate([run["measured"]["tau_u"] for run in by_name[name]]))
         bins = np.geomspace(min(taus), max(taus), 60)
         shade.hist(
