@@ -37,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.resume:
             budget = settings.pop("budget_minutes", ...)
             if settings:
+                wrong = ", ".join(settings)
                 raise OptionError(
-                    f"--resume takes the settings of its run, but for budget_minutes; remove {', '.join(settings)}."
+                    f"--resume takes the settings of its run; remove {wrong}. Only budget_minutes may change."
                 )
             result = resume(args.resume, nproc=args.nproc, budget_minutes=budget, **group)
         else:

@@ -96,7 +96,7 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
         if name not in PERSONAL:
             continue
         spread = np.sort(np.concatenate([run["measured"]["tau_u"] for run in by_name[name]]))
-        bins = np.geomspace(min(taus), max(taus), 60)
+        bins = np.geomspace(min(taus), max(max(taus), 2 * min(taus)), 60)  # a grid of one tau spans nothing
         shade.hist(
             spread, bins, weights=np.full(len(spread), 100 / len(spread)), color=plots.COLOURS[number], alpha=0.3,
             hatch=plots.HATCHES[number], edgecolor=plots.COLOURS[number], linewidth=0.4, histtype="stepfilled",
