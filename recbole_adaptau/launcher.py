@@ -29,6 +29,9 @@ PORT = 5678
 TIMEOUT = 1800
 # Seconds in which the others may say what they know when one has failed, and then in which they have to end.
 GRACE = 5.0
+# Seconds after which the supervising thread looks up from its waiting: a signal that the system gave to another thread
+# (PyTorch and its store have some) does not wake it, and Python acts upon signals in this one alone.
+LOOK_UP = 1.0
 
 
 class ProcessError(AdapTauError):
@@ -233,7 +236,7 @@ def _supervised(group: Group, processes: list[Any], connections: list[Connection
     left: dict[Any, int] = dict(zip(connections, range(group.nproc), strict=True))
     deadline: float | None = None
     while left and (deadline is None or time.monotonic() < deadline):
-        seconds = None if deadline is None else deadline - time.monotonic()
+        seconds = LOOK_UP if deadline is None else max(deadline - time.monotonic(), 0.0)
         ready: list[Any] = wait(list(left), seconds)
         for connection in ready:
             local_rank = left.pop(connection)

@@ -175,7 +175,10 @@ def words_of(settings):
 def started(settings, folder, epochs):
     """The command with two processes, after some epochs; and the processes it started."""
     process = subprocess.Popen(
-        words_of({**settings, "run_folder": folder, "nproc": 2}), stderr=subprocess.PIPE, text=True
+        words_of({**settings, "run_folder": folder, "nproc": 2}),
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in a shell's background job
     )
     deadline = time.monotonic() + 120
     while len(RunFolder(folder).read_epochs()) < epochs and time.monotonic() < deadline:
