@@ -1,6 +1,7 @@
 """Starting the processes of a run on this machine, and ending them all when one ends before its time."""
 
 import datetime
+import faulthandler
 import multiprocessing
 import os
 import pickle
@@ -180,6 +181,7 @@ def _process(
     args: tuple[Any, ...],
 ) -> None:
     """A process of its own: joins the group, works, and sends back what came out or what went wrong, and when."""
+    faulthandler.enable()  # one that is ended by a fault in compiled code says where it was
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it cannot be blocked from the start
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:

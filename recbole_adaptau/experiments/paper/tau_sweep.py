@@ -109,14 +109,8 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
     plots.tau_axis(panel, taus)
     panel.set_ylabel("test recall@20, relative to the best fixed tau")
     handles = [*panel.get_legend_handles_labels()[0], *shade.get_legend_handles_labels()[0]]
-    panel.legend(
-        handles,
-        [handle.get_label() for handle in handles],
-        fontsize=8,
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.16),
-        ncols=3,
-    )
+    labels = [handle.get_label() for handle in handles]
+    figure.legend(handles, labels, fontsize=8, loc="outside lower center", ncols=3)
     figure.suptitle(asked.described("Recall against tau"), fontsize=10)
     return {"": figure}
 
