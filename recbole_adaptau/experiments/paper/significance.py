@@ -96,6 +96,7 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
         panel.axvline(0, color="0.5", linestyle=":")
         panel.set_yticks(range(len(mine)), [f"against {name}" for name, _ in mine])
         panel.set_ylim(len(mine) - 0.5, -0.5)
+        panel.locator_params(axis="x", nbins=5)  # labels as long as 0.0025 stand in each other's way
         panel.set_xlabel(f"test {metric}: Adap-tau minus the other (95 % interval over users)")
     figure.suptitle(asked.described("Paired differences"), fontsize=10)
     return {"": figure}
