@@ -25,6 +25,7 @@ from recbole.config import Config
 
 from recbole_adaptau.errors import CheckpointError, did_you_mean
 from recbole_adaptau.files import write_whole
+from recbole_adaptau.options import NOT_FOR_NONE
 
 # What Config works out by itself; given back to it, some of these would change its course
 # (a `local_rank` starts a process group) and the device may not exist on the machine that loads.
@@ -150,9 +151,19 @@ def quoted(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: repr(value) if isinstance(value, str) else value for key, value in settings.items()}
 
 
+def saved_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file's settings may say when a Config is made of them again.
+
+    A run without temperature was saved with the defaults of what it did not use. Given again they would be refused as a
+    contradiction, once a default has changed.
+    """
+    left_out = USERS_WORD + (NOT_FOR_NONE if settings.get("tau_strategy") == "none" else ())
+    return {key: value for key, value in settings.items() if key not in left_out}
+
+
 def rebuild_config(settings: Mapping[str, Any]) -> Config:
     """The Config that `config_settings` described; nothing but `settings` has a say in it."""
-    settings = {key: value for key, value in settings.items() if key not in USERS_WORD}
+    settings = saved_settings(settings)
     with shielded_argv():
         return Config(model=settings["model"], dataset=settings["dataset"], config_dict=quoted(plain(settings)))
 

@@ -16,6 +16,8 @@ NORMALIZATIONS = ("Y-Y", "Y-N", "N-Y", "N-N")
 TEST_SCORES = ("auto", "cosine", "inner_product")
 TAU_LEAST, TAU_MOST = 1e-4, 1e4
 PER_USER_KEYS = ("user_beta", "user_threshold", "user_loss_tau")
+# What tau_strategy = none has no use for: set to anything but its default, it is refused.
+NOT_FOR_NONE = ("tau", *PER_USER_KEYS)
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ def _check_combinations(o: Options, config: Config) -> None:
             )
         if o.test_score == "cosine":
             raise OptionError("tau_strategy = none ranks by inner product: test_score = cosine contradicts it.")
-        for key in ("tau", *PER_USER_KEYS):
+        for key in NOT_FOR_NONE:
             if config[key] != config.internal_config_dict[key]:
                 raise OptionError(
                     f"tau_strategy = none has no temperature, but {key} = {config[key]!r} is set: remove {key}, "

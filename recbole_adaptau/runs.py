@@ -24,7 +24,7 @@ import torch
 import yaml
 from recbole.config import Config
 
-from .checkpoint import USERS_WORD, config_settings, plain
+from .checkpoint import config_settings, plain, saved_settings
 from .distributed import world_size
 from .errors import AdapTauError, CheckpointError, DataError, did_you_mean
 from .files import alone_in, need_writable, remove_leftovers, write_whole
@@ -119,7 +119,7 @@ class RunFolder:
             settings = dict(yaml.safe_load(self.config.read_text(encoding="utf-8")))
         except (yaml.YAMLError, TypeError, ValueError) as error:
             raise DataError(f"{self.config} is damaged: {error}") from error
-        return {key: value for key, value in settings.items() if key not in USERS_WORD}
+        return saved_settings(settings)
 
     def add_epoch(self, record: dict[str, Any]) -> None:
         with _explained(self.epochs), self.epochs.open("a", encoding="utf-8") as file:

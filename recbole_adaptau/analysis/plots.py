@@ -36,15 +36,27 @@ def bar_style(number: int) -> dict[str, Any]:
     return {"color": colour, "alpha": 0.75, "hatch": HATCHES[place], "edgecolor": "white", "linewidth": 0.3}
 
 
-def grouped_bars(
-    panel: Any, names: Sequence[str], values: Mapping[str, Any], errors: Mapping[str, Any] | None = None
-) -> None:
+def accuracies(panel: Any, names: Sequence[str], rows: Sequence[Mapping[str, Any]], deviations: bool) -> None:
+    """A point for each row's test recall@20 and NDCG@20, spreads over seeds as a table has them.
+
+    Points, not bars: what matters are differences of a few per cent, and bars have to start at 0.
+    """
+    for number, metric in enumerate(("recall@20", "NDCG@20")):
+        values = [row[metric]["mean"] for row in rows]
+        errors = [row[metric]["std"] for row in rows] if deviations else None
+        look = {**style(number), "linestyle": "none", "ms": 9}
+        panel.errorbar(range(len(rows)), values, errors, capsize=4, label=metric, **look)
+    panel.set_xticks(range(len(rows)), names)
+    panel.margins(x=0.1)
+    panel.set_ylabel("test recall@20, NDCG@20")
+
+
+def grouped_bars(panel: Any, names: Sequence[str], values: Mapping[str, Any]) -> None:
     """For each name a bar of each series, side by side."""
     width = 0.8 / len(values)
     for number, (series, heights) in enumerate(values.items()):
         places = np.arange(len(names)) + (number - (len(values) - 1) / 2) * width
-        error = None if errors is None else errors[series]
-        panel.bar(places, heights, width, label=series, yerr=error, capsize=2, **bar_style(number))
+        panel.bar(places, heights, width, label=series, **bar_style(number))
     panel.set_xticks(range(len(names)), names)
 
 

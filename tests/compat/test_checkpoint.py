@@ -80,6 +80,17 @@ def test_rebuilt_config_is_equal(model, given):
     assert checkpoint.config_settings(again) == settings
 
 
+@pytest.mark.parametrize("key", ["tau", "user_beta", "user_loss_tau"])
+def test_a_run_without_temperature_is_read_after_a_default_has_changed(key):
+    given = {"tau_strategy": "none", "preset": "paper", "test_score": "auto", "normalization": "auto"}
+    saved = checkpoint.config_settings(Config("AdapTauMF", "ml-100k", config_dict=given))
+    then = {**saved, key: 0.7}
+    assert checkpoint.config_settings(checkpoint.rebuild_config(then)) == saved
+    # Where the key does count, what was saved holds.
+    counts = {**then, "tau_strategy": "adaptive_user" if key != "tau" else "fixed", "normalization": "Y-Y"}
+    assert checkpoint.rebuild_config(counts)[key] == 0.7
+
+
 @pytest.mark.parametrize("data_path", ["dataset/", "dataset", "elsewhere//", "", "../up", "/data/of/mine"])
 def test_data_path_survives_to_the_letter(data_path):
     config = Config(model="BPR", dataset="mine", config_dict={"data_path": data_path})

@@ -191,8 +191,18 @@ def test_tables_from_nothing_and_pictures_from_planted_runs():
     assert rows["tau = 0.05"]["recall@20 of the best fixed tau"] == "100.0 %"
     (figure,) = tau_sweep.figures(want, runs).values()
     assert figure.axes[0].get_xlabel() == "temperature tau (log scale)"
-    drawn = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    drawn = [text.get_text() for text in figure.legends[0].get_texts()]
     assert {"Adap-tau: 1.000", "Adap-tau_0: 1.000", "tau_u of Adap-tau", "tau_u of Cu-tau"} <= set(drawn)
+
+
+def test_normalisation_draws_the_tables_figures():
+    want = asked("norm-ablation")
+    runs = [made(spec, recall=0.1 * place) for place, spec in enumerate(norm_ablation.runs(want), start=1)]
+    rows = norm_ablation.table(want, runs)
+    (figure,) = norm_ablation.figures(want, runs).values()
+    points = {line.get_label(): line.lines[0].get_ydata() for line in figure.axes[0].containers}
+    for name in ("recall@20", "NDCG@20"):
+        assert list(points[name]) == [row[name]["mean"] for row in rows]
 
 
 def test_an_empty_popularity_group_stays_a_gap():

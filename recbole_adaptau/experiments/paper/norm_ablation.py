@@ -46,11 +46,8 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
 
     rows = table(asked, runs)
     figure, ((panel,),) = plots.panels()
-    values = {name: [row[name]["mean"] for row in rows] for name in ("recall@20", "NDCG@20")}
-    errors = {name: [row[name]["std"] or 0.0 for row in rows] for name in values}
-    plots.grouped_bars(panel, [row["users-items"] for row in rows], values, errors if len(asked.seeds) > 1 else None)
+    plots.accuracies(panel, [row["users-items"] for row in rows], rows, len(asked.seeds) > 1)
     panel.set_xlabel("normalised: users-items")
-    panel.set_ylabel("test recall@20, NDCG@20")
     figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     figure.suptitle(asked.described("Normalisation"), fontsize=10)
     return {"": figure}

@@ -61,15 +61,10 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
     models = grouped(table(asked, runs), lambda row: row["model"])
     figure, (drawn,) = plots.panels(len(models), width=6.0)
     for panel, (model, rows) in zip(drawn, models.items(), strict=True):
-        for number, name in enumerate(("recall@20", "NDCG@20")):
-            values = [row[name]["mean"] for row in rows]
-            errors = [row[name]["std"] for row in rows] if len(asked.seeds) > 1 else None
-            look = {**plots.style(number), "linestyle": "none", "ms": 9}
-            panel.errorbar(range(len(rows)), values, errors, capsize=4, label=name, **look)
-        panel.set_xticks(range(len(rows)), [row["temperature"].replace(", ", "\n") for row in rows])
+        names = [row["temperature"].replace(", ", "\n") for row in rows]
+        plots.accuracies(panel, names, rows, len(asked.seeds) > 1)
         panel.tick_params(axis="x", labelsize=8, rotation=30)
         panel.set_title(model, fontsize=10)
-        panel.set_ylabel("test recall@20, NDCG@20")
     figure.legend(*drawn[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     figure.suptitle(asked.described("Strategies"), fontsize=10)
     return {"": figure}
