@@ -14,7 +14,7 @@ import yaml
 from recbole.config import Config
 from tqdm import tqdm
 
-from ..checkpoint import config_settings, quoted
+from ..checkpoint import config_settings, quoted, saved_settings
 from ..config import notes
 from ..errors import AdapTauError, DataError, OptionError
 from ..files import alone_in
@@ -230,7 +230,7 @@ def refuse_if_changed(run: RunFolder, config: Config, option: str = "--output") 
 
 def _comparable(config: Config) -> dict[str, Any]:
     """The settings as a run folder's config.yaml gives them back."""
-    settings = config_settings(config)
+    settings = saved_settings(config_settings(config))
     if "data_path" in settings:
         settings["data_path"] = os.path.join(os.path.abspath(settings["data_path"]), "")
     return yaml.safe_load(yaml.safe_dump(settings))
