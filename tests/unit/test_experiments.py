@@ -245,6 +245,22 @@ def run_with_epochs(folder, records, **settings):
     return run
 
 
+@pytest.mark.parametrize("strategy", ["none", "adaptive_user"])
+def test_a_run_is_known_by_what_it_uses(tmp_path, strategy):
+    config = runner.Spec("a", "AdapTauMF", "ml-100k", {"tau_strategy": strategy}, {}).config(tmp_path / "a")
+    run = RunFolder(tmp_path / "a")
+    run.path.mkdir()
+    run.begin(config)
+    runner.refuse_if_changed(run, config)
+    # Before a default changed: only where the temperature of users is used is it another run.
+    run.config.write_text(run.config.read_text().replace("user_beta: 0.5", "user_beta: 0.7"))
+    if strategy == "none":
+        runner.refuse_if_changed(run, config)
+    else:
+        with pytest.raises(DataError, match="user_beta = 0.7 there and 0.5 now"):
+            runner.refuse_if_changed(run, config)
+
+
 def validated(epoch, recall, ndcg):
     return {"epoch": epoch, "valid_result": {"recall@20": recall, "ndcg@20": ndcg, "mrr@20": 0.5}}
 
