@@ -257,7 +257,7 @@ def test_a_run_is_known_by_what_it_uses(tmp_path, strategy):
     if strategy == "none":
         runner.refuse_if_changed(run, config)
     else:
-        with pytest.raises(DataError, match="user_beta = 0.7 there and 0.5 now"):
+        with pytest.raises(DataError, match=r"user_beta = 0\.7 there and 0\.5 now"):
             runner.refuse_if_changed(run, config)
 
 
