@@ -15,6 +15,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.futures import Future
 from torch.utils.data import Sampler
 
 from .errors import DataError, OptionError
@@ -133,6 +135,22 @@ def zero_of_all(model: nn.Module) -> Any:
     sums = [parameter.sum() for parameter in model.parameters() if id(parameter) not in row_wise]
     sums += [table(torch.zeros(1, dtype=torch.int64, device=table.weight.device)).sum() for table in tables]
     return sum(sums) * 0
+
+
+def mean_gradient(group: dist.ProcessGroup, bucket: dist.GradBucket) -> Future[Tensor]:
+    """The ranks' mean of a gradient, as DistributedDataParallel asks for it; a row-wise one is every rank's rows.
+
+    Gloo's own all-reduce of row-wise gradients breaks its thread's heap now and then: a rank in some ten starts died of
+    it, in the coalescing of what it had received (kin to PyTorch's issue 87497, where a rank has no row).
+    """
+    gradient = bucket.buffer()
+    if not gradient.is_sparse:
+        return allreduce_hook(group, bucket)
+    rows = torch.cat(gathered(gradient._indices()[0], gradient.device))
+    values = torch.cat(gathered(gradient._values(), gradient.device)) / world_size()
+    mean: Future[Tensor] = Future()
+    mean.set_result(torch.sparse_coo_tensor(rows[None], values, gradient.shape, check_invariants=False))
+    return mean
 
 
 def check_row_updates(model: str, encoded: Iterable[Tensor]) -> None:

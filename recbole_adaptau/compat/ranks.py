@@ -78,6 +78,7 @@ def wrap_on_any_device() -> None:
         self.distributed_model = nn.parallel.DistributedDataParallel(
             self.model, device_ids=[config["local_rank"]] if on_gpu else None
         )
+        self.distributed_model.register_comm_hook(dist.group.WORLD, distributed.mean_gradient)
         self.distributed_model.broadcast_buffers = not on_gpu and any(
             isinstance(module, _BatchNorm) for module in model.modules()
         )
