@@ -24,6 +24,7 @@ setup(
         "pandas>=1.5,<3",  # RecBole issue 2215: chained inplace fillna no longer writes in 3
         "scipy>=1.11,<1.13",  # RecBole issue 2215: dok_matrix._update is gone in 1.13
         "setuptools<81",  # RecBole issue 2215: ray 2.6.3 imports pkg_resources
+        "scikit-learn>=1.0",
         "PyYAML>=6",
         "safetensors>=0.4",
         "tqdm>=4.60",

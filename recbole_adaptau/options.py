@@ -49,6 +49,7 @@ class Options:
     mask_hits: bool
     logq_correction: bool
     embedding_size: int
+    initial_embeddings: str
     reg_weight: float
     reg_negatives: bool
     embedding_dropout: float
@@ -131,6 +132,7 @@ def _check_values(values: dict[str, Any]) -> None:
     _one_of(values, "test_score", TEST_SCORES)
     _one_of(values, "negatives", MODES)
     _one_of(values, "negative_distribution", DISTRIBUTIONS)
+    _one_of(values, "initial_embeddings", ("spectral", "xavier"))
     _one_of(values, "lr_schedule", ("constant", "linear", "cosine"))
     # The bounds keep every logit, loss and gradient finite in float32, and are far from what anybody would want.
     for key in ("tau", "tau_min", "tau_max", "tau_startup_gap"):

@@ -18,6 +18,7 @@ from ..interactions import Interactions
 from ..loss import candidate_logsumexp, row_logsumexp, softmax_loss, unit_rows
 from ..negatives import SharedNegatives, rows_of_negatives
 from ..options import Options
+from ..spectral import spectral_rows, start_from
 from ..temperature import STRATEGIES, EpochView
 
 
@@ -41,7 +42,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
     """Softmax over (normalised) embeddings with a temperature set by a strategy.
 
     A backbone implements `encode`; here are scoring, loss, negatives, temperatures and prediction. The tables
-    `user_embedding` and `item_embedding` are made here, Xavier uniform, row 0 (padding) zero.
+    `user_embedding` and `item_embedding` are made here, spectral or Xavier uniform, row 0 (padding) zero.
     """
 
     input_type = InputType.PAIRWISE
@@ -105,9 +106,16 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         self.item_embedding = nn.Embedding(self.n_items, self.options.embedding_size, sparse=self._by_rows)
         self.apply(xavier_uniform_initialization)
         self.strategy.reset_parameters()
+        tables = self.user_embedding.weight, self.item_embedding.weight
         with torch.no_grad():
-            self.user_embedding.weight[0].zero_()
-            self.item_embedding.weight[0].zero_()
+            if self.options.initial_embeddings == "spectral":
+                seed = int(torch.randint(2**31, ()))
+                for table, rows in zip(
+                    tables, spectral_rows(self.interactions, self.options.embedding_size, seed), strict=True
+                ):
+                    start_from(table, rows)
+            for table in tables:
+                table[0].zero_()
 
     @abstractmethod
     def encode(self) -> tuple[Tensor, Tensor]:
