@@ -109,10 +109,8 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         tables = self.user_embedding.weight, self.item_embedding.weight
         with torch.no_grad():
             if self.options.initial_embeddings == "spectral":
-                seed = int(torch.randint(2**31, ()))
-                for table, rows in zip(
-                    tables, spectral_rows(self.interactions, self.options.embedding_size, seed), strict=True
-                ):
+                directions = spectral_rows(self.interactions, tables[0].shape[1], seed=int(torch.randint(2**31, ())))
+                for table, rows in zip(tables, directions, strict=True):
                     start_from(table, rows)
             for table in tables:
                 table[0].zero_()
