@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.numpy import save_file
+from scipy.sparse import save_npz
 from tqdm import tqdm
 
 from .errors import OptionError
@@ -27,9 +28,12 @@ EXAMPLES = f"""examples:
   {PROGRAM} RUN_FOLDER exported --faiss --neighbours 10
 """
 FILES = """files in OUTPUT:
-  embeddings.safetensors   users [n, d] and items [m, d], float32: a score is the inner product of two rows
+  embeddings.safetensors   users [n, d] and items [m, d], float32: a score is the inner product of two rows; if the run
+                           has item_neighbours, neighbour_scales [n] for what is added to it, too
   embeddings.json          the ids of the rows, in order, and what the columns are
   embeddings.npz           the same for NumPy: users, items, user_ids, item_ids
+  item_weights.npz         if the run has item_neighbours: a SciPy matrix W [m, m]; to the score of user u and item i add
+                           neighbour_scales[u] * (sum of W[i, j] over the training items j of u)
   items.faiss              with --faiss: an exact inner-product index of the items, checked against the model's ranking
   neighbours.csv           with --neighbours K: each item's K nearest others by cosine
 """
@@ -96,12 +100,16 @@ def _write_embeddings(
 ) -> list[Path]:
     # Without the padding's rows, which are nobody's.
     rows = {"users": embeddings.users[1:], "items": embeddings.items[1:]}
+    score = "inner product of a user's and an item's row"
+    if embeddings.added is not None:
+        rows["neighbour_scales"] = embeddings.added.scales[1:]
+        score += " + neighbour_scales[user] * (sum of item_weights[item, j] over the user's training items j)"
     tables = {name: np.ascontiguousarray(table.cpu().numpy(), dtype=np.float32) for name, table in rows.items()}
     ids = {"user_ids": recommender.user_ids[1:], "item_ids": recommender.item_ids[1:]}
     about = {
         "model": settings["model"],
         "dataset": settings["dataset"],
-        "score": "inner product of a user's and an item's row",
+        "score": score,
         "last_column": "popularity: 1 for users, log(1 + training count) for items" if embeddings.has_prior else None,
         "user_length_of_somebody_new": embeddings.user_length,
         "dimension": tables["items"].shape[1],
@@ -114,6 +122,10 @@ def _write_embeddings(
         temporary.write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
     with whole_file(paths[2]) as temporary:
         np.savez(temporary, **tables, **{name: part.astype(str) for name, part in ids.items()})
+    if embeddings.added is not None:
+        paths.append(output / "item_weights.npz")
+        with whole_file(paths[-1]) as temporary:
+            save_npz(temporary, embeddings.added.neighbours.weights[1:, 1:])
     return paths
 
 

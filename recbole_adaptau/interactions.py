@@ -1,6 +1,7 @@
 """The training positives, once, in the layouts the losses and the temperatures need."""
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from recbole.data.dataset import Dataset
 from torch import Tensor, nn
@@ -79,6 +80,11 @@ class Interactions(nn.Module):
         counts = self.user_counts.double()
         weights = torch.where(counts > 0, counts.clamp_min(1.0) ** -balance, 0.0)
         return (weights * counts.sum() / (weights * counts).sum()).float()
+
+    def matrix(self) -> sp.csr_array:
+        """1 for each pair, 0 elsewhere. Shape: [n_users, n_items], float32."""
+        indptr, items = self.indptr.cpu().numpy(), self.items.cpu().numpy()
+        return sp.csr_array((np.ones(len(items), np.float32), items, indptr), (self.n_users, self.n_items))
 
     def positives_of(self, users: Tensor) -> tuple[Tensor, Tensor]:
         """All training items of each given user.

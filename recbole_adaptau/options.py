@@ -42,6 +42,8 @@ class Options:
     normalization: str
     test_score: str
     popularity_prior: bool
+    item_neighbours: int
+    neighbour_weight: float
     negatives: str
     num_negatives: int
     negative_distribution: str
@@ -100,6 +102,7 @@ def unused_settings(o: Options, config: Config) -> list[str]:
         ("negative_alpha",): (drawn and o.negative_distribution == "popularity", "uniform negatives"),
         ("mask_hits",): (o.negatives != "per_row", negatives),
         ("logq_correction",): (unequal, "uniform negatives"),
+        ("neighbour_weight",): (o.item_neighbours > 0, "item_neighbours = 0"),
     }
     return [
         f"{key} = {config[key]!r} has no effect with {why}."
@@ -146,6 +149,8 @@ def _check_values(values: dict[str, Any]) -> None:
     _number(values, "loss_user_balance", least=0.0, most=10.0)
     _number(values, "embedding_dropout", least=0.0, below=1.0)
     _number(values, "user_dropout_count", least=0.0, most=1e6)
+    _number(values, "neighbour_weight", least=0.0, most=1e6)
+    _whole(values, "item_neighbours", 0, 1 << 16)
     _whole(values, "num_negatives", 1, 10**8)
     _whole(values, "embedding_size", 1, 1 << 16)
     _whole(values, "tau_startup_epochs", 0)

@@ -22,14 +22,13 @@ def spectral_rows(interactions: Interactions, size: int, seed: int) -> tuple[Ten
     Returns:
         Rows of length 1; 0 for padding and for who has no positive. Shape: [n_users, size], [n_items, size].
     """
-    users, items = interactions.users.cpu().numpy(), interactions.items.cpu().numpy()
     degrees = [counts.cpu().numpy().astype(float) for counts in (interactions.user_counts, interactions.item_counts)]
-    values = 1 / np.sqrt(degrees[0][users] * degrees[1][items])
-    matrix = sp.csr_matrix((values, (users, items)), (interactions.n_users, interactions.n_items))
+    by_user, by_item = (sp.diags_array(np.maximum(degree, 1.0) ** -0.5) for degree in degrees)
+    matrix = by_user @ interactions.matrix() @ by_item
     left, values, right = randomized_svd(matrix, min(size + 1, *matrix.shape), random_state=seed)
     # The pair to take out has the value 1. So has every part of the graph that hangs together by itself, and vectors of
     # equal values come in any mixture: hence not simply without the first column.
-    first_left, first_right = (np.sqrt(degree / len(users)) for degree in degrees)
+    first_left, first_right = (np.sqrt(degree / len(interactions)) for degree in degrees)
     share, roots = first_left @ left, np.sqrt(values)
     _, strengths, columns = np.linalg.svd((np.eye(len(share)) - np.outer(share, share)) * roots)
     columns = columns[:size][strengths[:size] > NOTHING].T

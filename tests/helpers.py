@@ -2,11 +2,13 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import recbole.data
 import recbole.utils
 from recbole.config import Config
 
 import recbole_adaptau
+from recbole_adaptau.interactions import Interactions
 
 assert recbole_adaptau.__version__
 
@@ -24,3 +26,9 @@ def build(model: str, settings: dict, dataset: str = "board") -> SimpleNamespace
 
 def trainer_of(built: SimpleNamespace):
     return recbole.utils.get_trainer(built.config["MODEL_TYPE"], built.config["model"])(built.config, built.model)
+
+
+def interactions(matrix: np.ndarray) -> Interactions:
+    """Users and items of a 0/1 matrix, numbered from 1 as RecBole does."""
+    users, items = np.nonzero(matrix)
+    return Interactions(users + 1, items + 1, matrix.shape[0] + 1, matrix.shape[1] + 1)

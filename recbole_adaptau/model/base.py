@@ -17,6 +17,7 @@ from ..errors import DataError
 from ..interactions import Interactions
 from ..loss import candidate_logsumexp, row_logsumexp, softmax_loss, unit_rows
 from ..negatives import SharedNegatives, rows_of_negatives
+from ..neighbours import ItemNeighbours
 from ..options import Options
 from ..spectral import spectral_rows, start_from
 from ..temperature import STRATEGIES, EpochView
@@ -58,7 +59,8 @@ class AdapTauRecommender(GeneralRecommender, ABC):
     def __init__(self, config: Any, dataset: Any):
         options = self.check(config)
         super().__init__(config, dataset)
-        self._scored: tuple[Any, tuple[Tensor, Tensor]] | None = None
+        self._scored: tuple[Any, tuple[Tensor, Tensor, Tensor]] | None = None
+        self._neighbours: ItemNeighbours | None = None
         self.options = options
         self.interactions = Interactions.from_dataset(dataset)
         if max(config["topk"]) > self.interactions.n_real_items:
@@ -223,8 +225,12 @@ class AdapTauRecommender(GeneralRecommender, ABC):
 
     def predict(self, interaction: Any) -> Tensor:
         """Shape: [B] scores of the given pairs."""
-        users, items = self.test_embeddings()
-        return (users[interaction[self.USER_ID]] * items[interaction[self.ITEM_ID]]).sum(1)
+        users, items = interaction[self.USER_ID], interaction[self.ITEM_ID]
+        all_users, all_items = self.test_embeddings()
+        scores = (all_users[users] * all_items[items]).sum(1)
+        if self.neighbours is not None:
+            scores = scores + self.neighbour_scales()[users] * self.neighbours.of_pairs(users, items)
+        return scores
 
     def full_sort_predict(self, interaction: Any) -> Tensor:
         """Shape: [B · n_items] scores of all items for the given users."""
@@ -234,7 +240,17 @@ class AdapTauRecommender(GeneralRecommender, ABC):
     def score_items(self, users: Tensor, out: Tensor | None = None) -> Tensor:
         """The scores of all items for some users, written to `out` if given. Shape: users [B] → [B, n_items]."""
         all_users, items = self.test_embeddings()
-        return torch.mm(all_users[users], items.T, out=out)
+        scores = torch.mm(all_users[users], items.T, out=out)
+        if self.neighbours is not None:
+            self.neighbours.add_to(scores, users, self.neighbour_scales()[users])
+        return scores
+
+    @property
+    def neighbours(self) -> ItemNeighbours | None:
+        """What items say of each other, made when it is first asked for; None without."""
+        if self._neighbours is None and self.options.item_neighbours:
+            self._neighbours = ItemNeighbours(self.interactions, self.options.item_neighbours)
+        return self._neighbours
 
     def _rows(self, interaction: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Users [B], positives [B] and, in mode per_row, negatives [B, M] of a batch."""
@@ -283,13 +299,21 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         self._scored = None
         return super().train(mode)
 
-    @torch.no_grad()
     def test_embeddings(self) -> tuple[Tensor, Tensor]:
-        """What predictions are products of, computed once for as long as no parameter changes.
+        """What predictions are products of, but for the neighbours' part.
 
         Shape: users [n_users, d], items [n_items, d]; with the popularity prior one column more, which is 1 for users
         and the prior for items.
         """
+        return self._for_scores()[:2]
+
+    def neighbour_scales(self) -> Tensor:
+        """[n_users] what the neighbours' part of a user's scores is multiplied by."""
+        return self._for_scores()[2]
+
+    @torch.no_grad()
+    def _for_scores(self) -> tuple[Tensor, Tensor, Tensor]:
+        """`test_embeddings` and `neighbour_scales`, computed once for as long as no parameter changes."""
         # Versions catch weights loaded since; a fused optimiser does not count them up, but trains in between.
         version = tuple((p.data_ptr(), p._version) for p in self.parameters())
         if self._scored is None or self._scored[0] != version:
@@ -299,10 +323,12 @@ class AdapTauRecommender(GeneralRecommender, ABC):
                 users, items = unit_rows(users), unit_rows(items)
             elif self.options.test_score == "auto":
                 users, items = scored, self._score_items(items)
+            scale = users.new_full((self.n_users,), self.options.neighbour_weight)
             if self.prior is not None:
                 # f / tau_u + prior is itself an inner product, of one dimension more.
-                tau = self._temperatures(scored).unsqueeze(1)
-                users = torch.cat([users / tau, torch.ones_like(users[:, :1])], dim=1)
+                tau = self._temperatures(scored)
+                users = torch.cat([users / tau.unsqueeze(1), torch.ones_like(users[:, :1])], dim=1)
                 items = torch.cat([items, self.prior.unsqueeze(1).to(items)], dim=1)
-            self._scored = version, (users, items)
+                scale = scale / tau
+            self._scored = version, (users, items, scale)
         return self._scored[1]

@@ -1,4 +1,4 @@
-"""The vectors whose inner products are a model's scores, for our models and RecBole's."""
+"""The vectors whose inner products are a model's scores, for our models and RecBole's, and what ours add to them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,30 +11,55 @@ from ..errors import OptionError
 from ..evaluation import ScoreBuffer
 from ..loss import unit_rows
 from ..model import AdapTauRecommender
+from ..neighbours import ItemNeighbours
 
 CHECKED_USERS = 8
 
 
 @dataclass(frozen=True)
+class NeighbourPart:
+    """What is added to the inner products: `scales[u]` times h(u, i) of the neighbours.
+
+    Attributes:
+        neighbours: Gives h.
+        scales: [n_users].
+        new_scale: The scale of somebody the model was not trained on.
+    """
+
+    neighbours: ItemNeighbours
+    scales: Tensor
+    new_scale: float
+
+
+@dataclass(frozen=True)
 class Embeddings:
-    """score(u, i) = users[u] · items[i]; row 0 is RecBole's padding in both.
+    """score(u, i) = users[u] · items[i], plus what the item's neighbours say; row 0 is RecBole's padding in both.
 
     Attributes:
         users: [n_users, d].
         items: [n_items, d].
         has_prior: Whether the last column is the popularity prior's: 1 for users, log(1 + count) for items.
         user_length: How long a user's vector is (without that column) for somebody the model was not trained on.
+        added: The other part of the scores, or None where they are the inner products alone.
     """
 
     users: Tensor
     items: Tensor
     has_prior: bool
     user_length: float
+    added: NeighbourPart | None = None
 
     @property
     def item_directions(self) -> Tensor:
         """Unit vectors of what the items are like, popularity left out. Shape: [n_items, d] or [n_items, d - 1]."""
         return unit_rows(self.items[:, :-1] if self.has_prior else self.items)
+
+    def scores_for(self, liked: Tensor) -> Tensor:
+        """The scores of all items for a user known only by the items they like. Shape: item ids [L] → [n_items]."""
+        scores = self.items @ self.fold_in(liked)
+        if self.added is not None:
+            scores = scores + self.added.new_scale * self.added.neighbours.of_liked(liked)
+        return scores
 
     def fold_in(self, liked: Tensor) -> Tensor:
         """A user known only by the items they like, as one more row of `users`.
@@ -62,11 +87,16 @@ def embeddings_of(model: Any, active_users: Tensor) -> Embeddings:
     """
     if isinstance(model, AdapTauRecommender):
         users, items = model.test_embeddings()
-        if model.prior is None:
-            return Embeddings(users, items, False, users[active_users].norm(dim=1).mean().item())
-        # The rows are e_u / tau_u.
-        lengths = users[active_users, :-1].norm(dim=1) * model.user_temperatures()[active_users]
-        return Embeddings(users, items, True, (lengths.mean() / model.strategy.tau_0).item())
+        # The rows are e_u / tau_u with the prior, e_u without; somebody new has tau_0.
+        tau, tau_0, rows = torch.ones(()).to(users), 1.0, users[active_users]
+        if model.prior is not None:
+            tau, tau_0, rows = model.user_temperatures()[active_users], model.strategy.tau_0.item(), rows[:, :-1]
+        length = (rows.norm(dim=1) * tau).mean().item() / tau_0
+        added = None
+        if model.neighbours is not None:
+            new_scale = model.options.neighbour_weight / tau_0
+            added = NeighbourPart(model.neighbours, model.neighbour_scales(), new_scale)
+        return Embeddings(users, items, model.prior is not None, length, added)
     some = active_users[:CHECKED_USERS]
     scores = ScoreBuffer().scores(model, some, None)
     for users, items in _kept(model):

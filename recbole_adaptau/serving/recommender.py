@@ -114,9 +114,8 @@ class Recommender:
             raise DataError("none of the liked items is in the data: name at least one that is.")
         if unknown:
             warnings.warn(f"not in the data, left out: items {', '.join(unknown[:10])}", stacklevel=2)
-        embeddings = self.embeddings()
         ids = torch.tensor(places, device=self.device)
-        scores = (embeddings.items @ embeddings.fold_in(ids)).unsqueeze(0)
+        scores = self.embeddings().scores_for(ids).unsqueeze(0)
         scores[:, 0] = -torch.inf
         if not include_seen:
             scores[:, ids] = -torch.inf
@@ -124,7 +123,7 @@ class Recommender:
         return self._frame(top, scores.gather(1, top), k, None)
 
     def embeddings(self) -> Embeddings:
-        """The vectors whose inner products are the model's scores."""
+        """The vectors whose inner products are the model's scores, and what is added to them."""
         return embeddings_of(self.model, self._seen.active_users)
 
     def check_k(self, k: int) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from recbole.utils.case_study import full_sort_topk
+from scipy.sparse import load_npz
 
 import recbole_adaptau
 from recbole_adaptau import export, recommend
@@ -91,14 +92,23 @@ def test_what_is_exported_ranks_as_the_model_does(runs, model, capsys):
         assert file["item_ids"].tolist() == about["item_ids"] and file["user_ids"].tolist() == about["user_ids"]
     assert about["model"] == model and (about["last_column"] is not None) == model.startswith("AdapTau")
     place = about["user_ids"].index("42")
-    scores = users[place] @ items.T
+    scores = products = users[place] @ items.T
+    if about["last_column"] is not None:
+        _, _, dataset, train, *_ = recbole_adaptau.load_data_and_model(runs / model)
+        pairs = train.dataset.inter_feat
+        seen = pairs["item_id"][pairs["user_id"] == dataset.token2id("user_id", "42")].unique().numpy() - 1
+        with np.load("out/embeddings.npz", allow_pickle=False) as file:
+            scale = file["neighbour_scales"][place]
+        scores = products + scale * load_npz("out/item_weights.npz")[:, seen].sum(axis=1)
+        assert "item_weights" in about["score"] and not np.allclose(scores, products)
     own = Recommender.from_run(runs / model).recommend(["42"], k=20, include_seen=True)
     best = np.argsort(-scores)[:20]
     assert scores[best].tolist() == pytest.approx(own["score"].tolist(), rel=1e-4, abs=1e-5)
     assert len({about["item_ids"][row] for row in best} & set(own["item"])) >= 19
     if faiss is not None:
         found, rows = faiss.read_index("out/items.faiss").search(users[place : place + 1], 20)
-        assert found[0].tolist() == pytest.approx(scores[best].tolist(), rel=1e-4, abs=1e-5)
+        best = np.argsort(-products)[:20]
+        assert found[0].tolist() == pytest.approx(products[best].tolist(), rel=1e-4, abs=1e-5)
         assert len(set(rows[0].tolist()) & set(best.tolist())) >= 19
     head = Path("out/neighbours.csv").read_text(encoding="utf-8").splitlines()[0]
     assert head == "item,rank,neighbour,cosine,name,neighbour_name"

@@ -8,6 +8,7 @@ import torch
 from recbole.data.interaction import Interaction
 
 from recbole_adaptau.model import AdapTauLightGCN, AdapTauMF, AdapTauRecommender
+from recbole_adaptau.neighbours import neighbour_weights
 from recbole_adaptau.registry import register
 from recbole_adaptau.temperature import EpochView
 from tests.helpers import build, trainer_of
@@ -135,9 +136,10 @@ def test_l2_is_the_batchs_squares_over_twice_its_size(board):
 @pytest.mark.parametrize("sides", ["Y-Y", "Y-N", "N-Y", "N-N"])
 @pytest.mark.parametrize("score", ["auto", "cosine", "inner_product"])
 @pytest.mark.parametrize("prior", [True, False])
-def test_predict_equals_full_sort_predict_and_the_asked_score(board, sides, score, prior):
+@pytest.mark.parametrize("neighbours", [0, 5])
+def test_predict_equals_full_sort_predict_and_the_asked_score(board, sides, score, prior, neighbours):
     settings = {**board, "tau_strategy": "fixed", "tau": 0.3, "normalization": sides, "test_score": score}
-    settings["popularity_prior"] = prior
+    settings |= {"popularity_prior": prior, "item_neighbours": neighbours, "neighbour_weight": 0.7}
     model = build("AdapTauLightGCN", settings).model
     model.eval()
     users = torch.arange(1, model.n_users)
@@ -154,6 +156,10 @@ def test_predict_equals_full_sort_predict_and_the_asked_score(board, sides, scor
     u = u / u.norm(dim=1, keepdim=True).clamp_min(1e-12) if normal[score][0] else u
     i = i / i.norm(dim=1, keepdim=True).clamp_min(1e-12) if normal[score][1] else i
     want = (u @ i.T)[users]
+    if neighbours:
+        pairs = model.interactions.matrix() @ neighbour_weights(model.interactions, neighbours).T
+        assert pairs.nnz
+        want = want + 0.7 * torch.from_numpy(pairs.toarray())[users]
     if prior:
         want = want / 0.3 + torch.log(1.0 + model.interactions.item_counts)
     assert torch.allclose(everything, want, atol=1e-5)

@@ -36,18 +36,23 @@ def full_scores(model) -> torch.Tensor:
         ("AdapTauMF", {}),
         ("AdapTauMF", {"popularity_prior": False}),
         ("AdapTauMF", {"tau_strategy": "none"}),
+        ("AdapTauMF", {"item_neighbours": 0}),
         ("AdapTauLightGCN", {}),
         ("BPR", {}),
         ("LightGCN", {"n_layers": 2, "reg_weight": 0, "require_pow": False}),
         ("NGCF", {"node_dropout": 0.0, "message_dropout": 0.0}),
     ],
 )
-def test_scores_are_inner_products_of_the_embeddings(board, model, changes):
+def test_scores_are_inner_products_of_the_embeddings_and_what_neighbours_add(board, model, changes):
     built = build(model, {**board, **changes}).model
     if hasattr(built, "begin_epoch"):
         built.begin_epoch(0)
     found = embeddings_of(built.eval(), ACTIVE)
-    torch.testing.assert_close((found.users[1:] @ found.items.T)[:, 1:], full_scores(built)[:, 1:])
+    scores = found.users[1:] @ found.items.T
+    if found.added is not None:
+        found.added.neighbours.add_to(scores, ACTIVE, found.added.scales[1:])
+    torch.testing.assert_close(scores[:, 1:], full_scores(built)[:, 1:])
+    assert (found.added is not None) == (model.startswith("AdapTau") and "item_neighbours" not in changes)
     assert found.has_prior == (getattr(built, "prior", None) is not None)
 
 
@@ -81,9 +86,14 @@ def test_somebody_new_has_the_length_of_a_user_at_tau_0(board):
     model = build("AdapTauMF", board).model
     model.begin_epoch(0)
     model.strategy.tau_u.uniform_(0.05, 0.5)
-    assert embeddings_of(model, ACTIVE).user_length == pytest.approx(1 / model.strategy.tau_0.item(), rel=1e-5)
-    plain = build("AdapTauMF", {**board, "popularity_prior": False}).model
-    assert embeddings_of(plain, ACTIVE).user_length == pytest.approx(1.0, rel=1e-5)
+    found = embeddings_of(model, ACTIVE)
+    assert found.user_length == pytest.approx(1 / model.strategy.tau_0.item(), rel=1e-5)
+    assert found.added.new_scale == pytest.approx(0.5 / model.strategy.tau_0.item(), rel=1e-5)
+    liked = torch.tensor([1, 5, 9])
+    expected = found.items @ found.fold_in(liked) + found.added.new_scale * found.added.neighbours.of_liked(liked)
+    torch.testing.assert_close(found.scores_for(liked), expected)
+    plain = embeddings_of(build("AdapTauMF", {**board, "popularity_prior": False}).model, ACTIVE)
+    assert plain.user_length == pytest.approx(1.0, rel=1e-5) and plain.added.new_scale == 0.5
 
 
 def test_neighbours_are_those_of_brute_force_and_never_the_item_itself():

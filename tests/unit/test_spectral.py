@@ -5,15 +5,8 @@ import pytest
 import torch
 from scipy.linalg import block_diag
 
-from recbole_adaptau.interactions import Interactions
 from recbole_adaptau.spectral import CHANCE, spectral_rows, start_from
-from tests.helpers import build, trainer_of
-
-
-def interactions(matrix):
-    """Users and items of a 0/1 matrix, numbered from 1 as RecBole does."""
-    users, items = np.nonzero(matrix)
-    return Interactions(users + 1, items + 1, matrix.shape[0] + 1, matrix.shape[1] + 1)
+from tests.helpers import build, interactions, trainer_of
 
 
 def dense_rows(matrix, size):
