@@ -32,8 +32,8 @@ FILES = """files in OUTPUT:
                            has item_neighbours, neighbour_scales [n] for what is added to it, too
   embeddings.json          the ids of the rows, in order, and what the columns are
   embeddings.npz           the same for NumPy: users, items, user_ids, item_ids
-  item_weights.npz         if the run has item_neighbours: a SciPy matrix W [m, m]; to the score of user u and item i add
-                           neighbour_scales[u] * (sum of W[i, j] over the training items j of u)
+  item_weights.npz         if the run has item_neighbours: a SciPy matrix W [m, m]; to the score of user u and item i
+                           add neighbour_scales[u] * (sum of W[i, j] over the training items j of u)
   items.faiss              with --faiss: an exact inner-product index of the items, checked against the model's ranking
   neighbours.csv           with --neighbours K: each item's K nearest others by cosine
 """

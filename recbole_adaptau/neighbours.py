@@ -1,4 +1,4 @@
-"""What the items nearest to an item say of it: a closed form beside the embeddings, for what few dimensions cannot hold."""
+"""What the items nearest to an item say of it, in closed form: beside the embeddings, for what they cannot hold."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise

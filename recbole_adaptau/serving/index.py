@@ -37,7 +37,8 @@ def write_index(path: Path, items: Tensor) -> Any:
 def check_index(path: Path, model: Any, embeddings: Embeddings, users: Tensor, k: int) -> None:
     """Raise unless the index in a file gives these users the top k that the evaluator's scores give.
 
-    An index of inner products knows nothing of neighbours, so their part is taken off the scores first. Items whose scores differ by less than rounding may change places.
+    An index of inner products knows nothing of neighbours, so their part is taken off the scores first. Items whose
+    scores differ by less than rounding may change places.
 
     Shape: user ids [B].
     """

@@ -17,8 +17,8 @@ DEFAULTS = dict(
     user_loss_tau=1.0, positive_tau="tau_u", positive_in_denominator=True, normalization="Y-Y", test_score="auto",
     negatives="shared", num_negatives=8, negative_distribution="uniform", negative_alpha=1.0, mask_hits=False,
     logq_correction=False, embedding_size=16, initial_embeddings="xavier", reg_weight=0.0, reg_negatives=False,
-    embedding_dropout=0.0, lr_schedule="constant", popularity_prior=False, tau_user_balance=0.0, user_dropout_count=0.0,
-    loss_user_balance=0.0,
+    embedding_dropout=0.0, lr_schedule="constant", popularity_prior=False, item_neighbours=0, neighbour_weight=0.5,
+    tau_user_balance=0.0, user_dropout_count=0.0, loss_user_balance=0.0,
 )  # fmt: skip
 N_USERS, N_ITEMS = 6, 40
 
