@@ -83,8 +83,8 @@ class Interactions(nn.Module):
 
     def matrix(self) -> sp.csr_array:
         """1 for each pair, 0 elsewhere. Shape: [n_users, n_items], float32."""
-        indptr, items = self.indptr.cpu().numpy(), self.items.cpu().numpy()
-        return sp.csr_array((np.ones(len(items), np.float32), items, indptr), (self.n_users, self.n_items))
+        pairs = tuple(ids.cpu().numpy().astype(np.int32) for ids in (self.users, self.items))
+        return sp.csr_array((np.ones(len(self), np.float32), pairs), (self.n_users, self.n_items))
 
     def positives_of(self, users: Tensor) -> tuple[Tensor, Tensor]:
         """All training items of each given user.

@@ -13,9 +13,9 @@ from tqdm import tqdm
 
 from .interactions import Interactions
 
-# Up to so many items all their products stand in one table, of 270 MB at most; of more, they are made when asked for.
-TABLE_ITEMS = 5800
-ITEMS_AT_ONCE = 256
+# Up to so many items all their products stand in one table, of half a GB at most; of more, they are made when asked for.
+TABLE_ITEMS = 11_500
+ITEMS_AT_ONCE = USERS_AT_ONCE = 256
 BAR: dict[str, Any] = {"unit": " items", "delay": 2, "leave": False, "disable": None}
 
 
@@ -40,10 +40,11 @@ class ItemNeighbours:
 
         Shape: scores [B, n_items], user ids [B], scales [B].
         """
-        part = (self._positives[users.cpu().numpy()] @ self._spread).tocoo()
-        rows, items, values = (torch.from_numpy(column).to(scores.device) for column in (part.row, part.col, part.data))
-        rows = rows.long()
-        scores.view(-1).index_add_(0, rows * scores.shape[1] + items, (scales[rows] * values).to(scores.dtype))
+        for rows, some, factors in zip(*(x.split(USERS_AT_ONCE) for x in (scores, users, scales)), strict=True):
+            part = (self._positives[some.cpu().numpy()] @ self._spread).tocoo()
+            places, items, values = (torch.from_numpy(x).to(scores.device) for x in (part.row, part.col, part.data))
+            places = places.long()
+            rows.view(-1).index_add_(0, places * rows.shape[1] + items, (factors[places] * values).to(scores.dtype))
 
     def of_pairs(self, users: Tensor, items: Tensor) -> Tensor:
         """Shape: user ids [B], item ids [B] → [B]."""
@@ -71,17 +72,16 @@ def neighbour_weights(interactions: Interactions, number: int) -> sp.csr_array:
     penalty = squares[1:].mean()
     lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
     gram = _gram(columns)
-    neighbours, weights = [np.empty(0, np.int64)], [np.empty(0)]
+    neighbours, weights = [], []
     for item, (others, products) in enumerate(tqdm(_products(columns), "neighbours", columns.shape[1], **BAR)):
         cosines = np.where(others == item, -np.inf, products / lengths[others])
         near = np.sort(others[np.argsort(-cosines, kind="stable")[: min(number, len(others) - 1)]])
         block = gram(np.append(near, item)) if len(near) else np.empty((1, 1))
         neighbours.append(near)
         weights.append(np.linalg.solve(block[:-1, :-1] + penalty * np.eye(len(near)), block[:-1, -1]))
-    ends = np.cumsum([len(near) for near in neighbours])
-    return sp.csr_array(
-        (np.concatenate(weights).astype(np.float32), np.concatenate(neighbours), ends), (len(ends) - 1,) * 2
-    )
+    rows = np.repeat(np.arange(len(neighbours), dtype=np.int32), [len(near) for near in neighbours])
+    places = rows, np.concatenate(neighbours)
+    return sp.csr_array((np.concatenate(weights).astype(np.float32), places), columns.shape[1:] * 2)
 
 
 def _products(columns: sp.csc_array) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float64]]]:
@@ -96,5 +96,7 @@ def _gram(columns: sp.csc_array) -> Callable[[NDArray[np.int64]], NDArray[np.flo
     """Gives the products of some columns with each other, [k] → [k, k]."""
     if columns.shape[1] > TABLE_ITEMS:
         return lambda places: (columns[:, places].T @ columns[:, places]).toarray()
-    table = (columns.T @ columns).toarray()
-    return lambda places: table[np.ix_(places, places)]
+    table = np.empty((columns.shape[1],) * 2, np.float32)
+    for start in range(0, len(table), ITEMS_AT_ONCE):
+        table[start : start + ITEMS_AT_ONCE] = (columns[:, start : start + ITEMS_AT_ONCE].T @ columns).toarray()
+    return lambda places: table[np.ix_(places, places)].astype(float)
