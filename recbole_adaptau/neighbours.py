@@ -15,6 +15,8 @@ from .interactions import Interactions
 
 # Up to so many items all their products stand in one table, of half a GB at most; of more, they are made when asked for.
 TABLE_ITEMS = 11_500
+# Up to so many users times items h stands in a table, too, of 134 MB at most: every validation asks for all of it.
+TABLE_PAIRS = 1 << 25
 ITEMS_AT_ONCE = USERS_AT_ONCE = 256
 BAR: dict[str, Any] = {"unit": " items", "delay": 2, "leave": False, "disable": None}
 
@@ -34,12 +36,17 @@ class ItemNeighbours:
         self.weights = neighbour_weights(interactions, number)
         self._spread = self.weights.T.tocsr()
         self._positives = interactions.matrix()
+        small = interactions.n_users * interactions.n_items <= TABLE_PAIRS
+        self._table = torch.from_numpy((self._positives @ self._spread).toarray()) if small else None
 
     def add_to(self, scores: Tensor, users: Tensor, scales: Tensor) -> None:
         """Add h of some users, times a scale of each, to their scores of all items, in place.
 
         Shape: scores [B, n_items], user ids [B], scales [B].
         """
+        if self._table is not None:
+            scores += scales.unsqueeze(1) * self._table[users.cpu()].to(scores.device)
+            return
         for rows, some, factors in zip(*(x.split(USERS_AT_ONCE) for x in (scores, users, scales)), strict=True):
             part = (self._positives[some.cpu().numpy()] @ self._spread).tocoo()
             places, items, values = (torch.from_numpy(x).to(scores.device) for x in (part.row, part.col, part.data))

@@ -64,7 +64,10 @@ def test_any_data_gives_finite_weights_that_the_order_of_items_does_not_change(s
         np.testing.assert_allclose(turned[1:, 1:][::-1, ::-1], weights[1:, 1:], atol=1e-6)
 
 
-def test_all_ways_to_ask_agree():
+@pytest.mark.parametrize("table_pairs", [neighbours.TABLE_PAIRS, 0])
+def test_all_ways_to_ask_agree(monkeypatch, table_pairs):
+    monkeypatch.setattr(neighbours, "TABLE_PAIRS", table_pairs)
+    monkeypatch.setattr(neighbours, "USERS_AT_ONCE", 3)
     matrix = random_matrix()
     found = ItemNeighbours(interactions(matrix), 4)
     truth = matrix @ regressed(matrix, 4).T
