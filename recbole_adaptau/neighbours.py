@@ -45,7 +45,7 @@ class ItemNeighbours:
         Shape: scores [B, n_items], user ids [B], scales [B].
         """
         if self._table is not None:
-            scores += scales.unsqueeze(1) * self._table[users.cpu()].to(scores.device)
+            scores += self._table[users.cpu()].to(scores.device).mul_(scales.unsqueeze(1))
             return
         for rows, some, factors in zip(*(x.split(USERS_AT_ONCE) for x in (scores, users, scales)), strict=True):
             part = (self._positives[some.cpu().numpy()] @ self._spread).tocoo()
