@@ -1,8 +1,9 @@
 """What the items nearest to an item say of it, in closed form: beside the embeddings, for what they cannot hold."""
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,12 +14,12 @@ from tqdm import tqdm
 
 from .interactions import Interactions
 
-# Up to so many items all their products stand in one table, of half a GB at most; of more, they are made when asked for.
+T = TypeVar("T")
+# Up to so many items all their products stand in one table, of half a GB at most; of more, each is made when needed.
 TABLE_ITEMS = 11_500
 # Up to so many users times items h stands in a table, too, of 134 MB at most: every validation asks for all of it.
 TABLE_PAIRS = 1 << 25
 ITEMS_AT_ONCE = USERS_AT_ONCE = 256
-BAR: dict[str, Any] = {"unit": " items", "delay": 2, "leave": False, "disable": None}
 
 
 class ItemNeighbours:
@@ -80,7 +81,7 @@ def neighbour_weights(interactions: Interactions, number: int) -> sp.csr_array:
     lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
     gram = _gram(columns)
     neighbours, weights = [], []
-    for item, (others, products) in enumerate(tqdm(_products(columns), "neighbours", columns.shape[1], **BAR)):
+    for item, (others, products) in enumerate(_with_bar(_products(columns), columns.shape[1])):
         cosines = np.where(others == item, -np.inf, products / lengths[others])
         near = np.sort(others[np.argsort(-cosines, kind="stable")[: min(number, len(others) - 1)]])
         block = gram(np.append(near, item)) if len(near) else np.empty((1, 1))
@@ -107,3 +108,10 @@ def _gram(columns: sp.csc_array) -> Callable[[NDArray[np.int64]], NDArray[np.flo
     for start in range(0, len(table), ITEMS_AT_ONCE):
         table[start : start + ITEMS_AT_ONCE] = (columns[:, start : start + ITEMS_AT_ONCE].T @ columns).toarray()
     return lambda places: table[np.ix_(places, places)].astype(float)
+
+
+def _with_bar(items: Iterable[T], total: int) -> Iterable[T]:
+    """With a progress bar where somebody looks: even a silent one takes a lock, which a killed process leaves."""
+    if not sys.stderr.isatty():
+        return items
+    return tqdm(items, "neighbours", total, unit=" items", delay=2, leave=False)
