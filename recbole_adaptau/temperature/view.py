@@ -33,7 +33,7 @@ class EpochView:
         epoch: The epoch about to begin, from 0.
         embeddings: Gives (users [n_users, d], items [n_items, d]) as they are scored in training.
         interactions: The training positives.
-        min_user_count: Only users with more positives than this count for mu, mu+ and the variances.
+        min_user_count: Only users with more positives than this count for n, |D|, mu, mu+ and the variances.
         prior: [n_items] what is added to an item's logits beside f / tau, if anything.
         balance: A positive counts (its user's number of positives) ** -balance in mu+.
     """
@@ -62,9 +62,9 @@ class EpochView:
 
     @cached_property
     def log_ratio(self) -> float:
-        """log(nm / 2|D|)."""
-        data = self.interactions
-        return log_odds(data.n_active_users, data.n_real_items, len(data))
+        """log(nm / 2|D|), n and D of the users that count."""
+        counts = self.interactions.user_counts[self._counted_users]
+        return log_odds(len(counts), self.interactions.n_real_items, int(counts.sum()))
 
     @cached_property
     def prior_gap(self) -> float:

@@ -73,6 +73,20 @@ def test_only_users_above_the_quantile_count_when_asked():
     positive = [float(users[u] @ items[i]) for u, i in pairs if u in counted]
     view = view_of(users, items, pairs, min_user_count=2)
     assert view.gap == pytest.approx(np.mean(positive) - np.mean(everything), rel=1e-5)
+    assert view.log_ratio == pytest.approx(math.log(3 * (N_ITEMS - 1) / (2 * len(positive))), rel=1e-6)
+
+
+def test_the_authors_first_tau_0_on_gowalla():
+    """Their log has 0.10894 while they assume a gap of 0.7: n and D of the 22,490 users with more than 10 positives.
+
+    Of all 29,858 users and 810,128 positives it would be 0.1056.
+    """
+    counts = np.repeat([10, 33, 34], [7368, 22490 * 34 - 746347, 746347 - 22490 * 33])
+    users = np.repeat(np.arange(1, len(counts) + 1), counts)
+    items = np.concatenate([np.arange(1, count + 1) for count in counts])
+    data = Interactions(users, items, len(counts) + 1, 40982)
+    view = EpochView(0, lambda: (torch.empty(0), torch.empty(0)), data, min_user_count=10)
+    assert 0.7 / view.log_ratio == pytest.approx(0.10894, abs=5e-6)
 
 
 def test_gradient_magnitude_equals_brute_force():
