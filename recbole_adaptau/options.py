@@ -37,6 +37,7 @@ class Options:
     user_beta: float
     user_threshold: str | float
     user_loss_tau: str | float
+    user_loss_average: bool
     positive_tau: str
     positive_in_denominator: bool
     normalization: str
@@ -97,7 +98,7 @@ def unused_settings(o: Options, config: Config) -> list[str]:
         ("tau",): (o.tau_strategy in ("fixed", "learned", "learned_user"), strategy),
         ("tau_form", "tau_startup_gap", "tau_startup_min_gap", "tau_startup_epochs"): (adaptive, strategy),
         ("tau_user_quantile", "tau_user_balance", "tau_max"): (adaptive, strategy),
-        PER_USER_KEYS: (o.tau_strategy == "adaptive_user", strategy),
+        (*PER_USER_KEYS, "user_loss_average"): (o.tau_strategy == "adaptive_user", strategy),
         ("num_negatives", "negative_distribution"): (drawn, negatives),
         ("negative_alpha",): (drawn and o.negative_distribution == "popularity", "uniform negatives"),
         ("mask_hits",): (o.negatives != "per_row", negatives),
@@ -158,7 +159,10 @@ def _check_values(values: dict[str, Any]) -> None:
         _number(values, "user_threshold", above=0.0, below=1.0, also="'mean'")
     if values["user_loss_tau"] != "tau_0":
         _number(values, "user_loss_tau", least=TAU_LEAST, most=TAU_MOST, also="'tau_0'")
-    for key in ("positive_in_denominator", "mask_hits", "logq_correction", "reg_negatives", "popularity_prior"):
+    for key in (
+        "user_loss_average", "positive_in_denominator", "mask_hits", "logq_correction", "reg_negatives",
+        "popularity_prior",
+    ):  # fmt: skip
         if not isinstance(values[key], bool):
             raise OptionError(f"{key} = {values[key]!r}: must be True or False.")
 

@@ -164,10 +164,13 @@ class AdaptiveUserTau(AdaptiveTau):
     """
 
     tau_u: Tensor
+    last_losses: Tensor | None
 
     def __init__(self, options: Options, n_users: int):
         super().__init__(options, n_users)
         self.register_buffer("tau_u", torch.full((n_users,), options.tau))
+        unknown = torch.full((n_users,), torch.nan, dtype=torch.float64)
+        self.register_buffer("last_losses", unknown if options.user_loss_average else None)
 
     def begin_epoch(self, view: EpochView) -> None:
         super().begin_epoch(view)
@@ -177,10 +180,15 @@ class AdaptiveUserTau(AdaptiveTau):
         if view.epoch == 0:
             return
         losses = view.user_losses(tau_0 if o.user_loss_tau == "tau_0" else float(o.user_loss_tau))
+        active = view.interactions.active_users
+        if self.last_losses is not None:
+            before = self.last_losses[active]
+            self.last_losses[active] = losses
+            losses = torch.where(before.isnan(), losses, (before + losses) / 2)
         quantile = o.user_threshold_quantile
         threshold = losses.mean() if quantile is None else losses.quantile(quantile)
         taus = user_taus(tau_0, losses.cpu().numpy(), threshold.item(), o.user_beta, o.tau_min, o.tau_max)
-        self.tau_u[view.interactions.active_users] = torch.from_numpy(taus).to(self.tau_u)
+        self.tau_u[active] = torch.from_numpy(taus).to(self.tau_u)
 
     def tau(self, users: Tensor, embeddings: Tensor) -> Tensor:
         return self.tau_u[users]

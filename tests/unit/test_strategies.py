@@ -14,8 +14,9 @@ from recbole_adaptau.temperature import STRATEGIES, EpochView, view
 DEFAULTS = dict(
     tau_strategy="adaptive_user", tau=0.1, tau_min=0.02, tau_max=1.0, tau_form="simplified", tau_startup_gap=0.7,
     tau_startup_min_gap=0.2, tau_startup_epochs=0, tau_user_quantile=0.0, user_beta=1.0, user_threshold="mean",
-    user_loss_tau=1.0, positive_tau="tau_u", positive_in_denominator=True, normalization="Y-Y", test_score="auto",
-    negatives="shared", num_negatives=8, negative_distribution="uniform", negative_alpha=1.0, mask_hits=False,
+    user_loss_average=False, user_loss_tau=1.0, positive_tau="tau_u", positive_in_denominator=True,
+    normalization="Y-Y", test_score="auto", negatives="shared", num_negatives=8,
+    negative_distribution="uniform", negative_alpha=1.0, mask_hits=False,
     logq_correction=False, embedding_size=16, initial_embeddings="xavier", reg_weight=0.0, reg_negatives=False,
     embedding_dropout=0.0, lr_schedule="constant", popularity_prior=False, item_neighbours=0, neighbour_weight=0.5,
     tau_user_balance=0.0, user_dropout_count=0.0, loss_user_balance=0.0,
@@ -210,6 +211,25 @@ def test_user_weights_balance_users_and_keep_the_mean(balance):
     of_positives = weights[data.users]
     assert of_positives.mean().item() == pytest.approx(1.0) and weights[[0, 5]].tolist() == [0.0, 0.0]
     assert (weights[2] / weights[1]).item() == pytest.approx((2 / 3) ** -balance), "two positives against three"
+
+
+def test_users_losses_are_averaged_over_two_epochs_when_asked():
+    views = [view_of(*planted(), epoch=epoch) for epoch in (0, 1, 2)]
+    losses = [torch.linspace(1, 2, 5).double(), torch.linspace(2, 1.5, 5).double()]
+    for seen, own in zip(views[1:], losses, strict=True):
+        seen.user_losses = lambda tau, own=own: own
+    strategy = make("adaptive_user", user_loss_average=True)
+    for seen, expected in zip(views, (None, losses[0], (losses[0] + losses[1]) / 2), strict=True):
+        strategy.begin_epoch(seen)
+        if expected is not None:
+            plain = make("adaptive_user")
+            seen.user_losses = lambda tau, expected=expected: expected
+            plain.begin_epoch(seen)
+            torch.testing.assert_close(strategy.tau_u, plain.tau_u)
+    assert strategy.tau_u[1:].unique().numel() == 5
+    other = make("adaptive_user", user_loss_average=True)
+    other.load_state_dict(strategy.state_dict())
+    torch.testing.assert_close(other.last_losses, strategy.last_losses, equal_nan=True)
 
 
 def test_none_and_fixed_never_change():
