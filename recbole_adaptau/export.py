@@ -122,9 +122,11 @@ def _write_embeddings(
         temporary.write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
     with whole_file(paths[2]) as temporary:
         np.savez(temporary, **tables, **{name: part.astype(str) for name, part in ids.items()})
+    weights = output / "item_weights.npz"
+    weights.unlink(missing_ok=True)  # of an export before, whose run may have had neighbours where this one has none
     if embeddings.added is not None:
-        paths.append(output / "item_weights.npz")
-        with whole_file(paths[-1]) as temporary:
+        paths.append(weights)
+        with whole_file(weights) as temporary:
             save_npz(temporary, embeddings.added.neighbours.weights[1:, 1:])
     return paths
 

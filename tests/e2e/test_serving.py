@@ -79,6 +79,8 @@ def test_somebody_new_is_offered_what_the_liked_items_are_like(board):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_exported_ranks_as_the_model_does(runs, model, capsys):
+    Path("out").mkdir()
+    Path("out/item_weights.npz").write_bytes(b"of another run")
     arguments = [str(runs / model), "out", "--neighbours", "3"]
     try:
         import faiss
@@ -110,6 +112,7 @@ def test_what_is_exported_ranks_as_the_model_does(runs, model, capsys):
         best = np.argsort(-products)[:20]
         assert found[0].tolist() == pytest.approx(products[best].tolist(), rel=1e-4, abs=1e-5)
         assert len(set(rows[0].tolist()) & set(best.tolist())) >= 19
+    assert Path("out/item_weights.npz").exists() == model.startswith("AdapTau")
     head = Path("out/neighbours.csv").read_text(encoding="utf-8").splitlines()[0]
     assert head == "item,rank,neighbour,cosine,name,neighbour_name"
 
