@@ -29,7 +29,7 @@ soak: $(READY)    ## Kill runs and resume them, and watch memory: minutes, not f
 	$(PY) -m tests.soak
 
 bench: $(READY)    ## Measure speed on ml-100k beside RecBole's models (BENCH="speed --dataset gowalla ml-1m" for other data)
-	$(PY) -m recbole_adaptau.benchmark $(BENCH)
+	$(PY) -m recbole_adaptau bench $(BENCH)
 
 docs: $(READY)    ## Write docs/configuration.md from the comments in properties/
 	$(PY) docs/generate_configuration.py

@@ -2,7 +2,7 @@
 
 import sys
 
-from recbole_adaptau.experiments.__main__ import main
+from recbole_adaptau.cli.experiment import main
 
 if __name__ == "__main__":
     sys.exit(main(["tune", *sys.argv[1:]]))

@@ -2,7 +2,7 @@
 
 import sys
 
-from recbole_adaptau.cli import main
+from recbole_adaptau.cli.train import main
 
 if __name__ == "__main__":
     sys.exit(main())

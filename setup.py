@@ -16,7 +16,10 @@ setup(
     python_requires=">=3.10,<3.12",
     packages=[*find_packages(include=["recbole_adaptau", "recbole_adaptau.*"]), PROPERTIES],
     package_dir={PROPERTIES: "properties"},
-    package_data={"recbole_adaptau": ["py.typed", "report/page.*"], PROPERTIES: ["*.yaml", "*/*.yaml", "*/*.test"]},
+    package_data={
+        "recbole_adaptau": ["py.typed", "reporting/html/page.*"],
+        PROPERTIES: ["*.yaml", "*/*.yaml", "*/*.test"],
+    },
     install_requires=[
         "recbole==1.2.1",
         "torch>=2.6",  # compat.py makes RecBole's checkpoints load under weights_only=True
@@ -36,5 +39,5 @@ setup(
         "tune": ["hyperopt==0.2.5"],
         "plot": ["matplotlib>=3.7"],
     },
-    entry_points={"console_scripts": ["recbole-adaptau=recbole_adaptau.cli:main"]},
+    entry_points={"console_scripts": ["recbole-adaptau=recbole_adaptau.cli.main:main"]},
 )

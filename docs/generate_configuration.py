@@ -7,7 +7,7 @@ python docs/generate_configuration.py --check    # exit code 1 if the file is no
 import sys
 from pathlib import Path
 
-from recbole_adaptau.config import PROPERTIES, documented_keys, read_yaml
+from recbole_adaptau.config.loading import PROPERTIES, documented_keys, read_yaml
 
 TARGET = Path(__file__).with_name("configuration.md")
 HEAD = """# Configuration

@@ -12,7 +12,7 @@ import sys
 import torch
 
 from recbole_adaptau import register
-from recbole_adaptau.cli import main
+from recbole_adaptau.cli.train import main
 from recbole_adaptau.model import AdapTauRecommender
 
 

@@ -12,9 +12,9 @@ import random
 from scipy import stats
 
 from recbole_adaptau import run_recbole_adaptau
-from recbole_adaptau.cli import parse_settings
-from recbole_adaptau.runs import RunFolder
-from recbole_adaptau.significance import paired
+from recbole_adaptau.cli.train import parse_settings
+from recbole_adaptau.runs.folder import RunFolder
+from recbole_adaptau.runs.significance import paired
 
 METRICS = ("recall@20", "ndcg@20")
 EVALUATION = {

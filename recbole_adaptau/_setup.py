@@ -2,8 +2,8 @@
 
 from importlib import import_module
 
-from . import compat
+from . import patches
 
-compat.apply()
+patches.apply()
 # Imported only now: it imports parts of RecBole that do not import before they are repaired.
-import_module(".registry", __package__).install()
+import_module(".model.registry", __package__).install()

@@ -8,7 +8,7 @@ import recbole.utils
 from recbole.config import Config
 
 import recbole_adaptau
-from recbole_adaptau.interactions import Interactions
+from recbole_adaptau.core.interactions import Interactions
 
 assert recbole_adaptau.__version__
 

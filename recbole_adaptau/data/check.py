@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from recbole_adaptau.errors import DataError, did_you_mean
+from ..errors import DataError, did_you_mean
 
 TYPES = ("token", "token_seq", "float", "float_seq")
 # RecBole keeps the ids of a column as one array, each as wide as the longest: 1,000 characters are 4 GB a million.

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from recbole_adaptau.data.lightgcn_text import Tokens, read_pairs
-from recbole_adaptau.errors import DataError, did_you_mean
+from ..errors import DataError, did_you_mean
+from .lightgcn_text import Tokens, read_pairs
 
 PARTS = ("train", "test", "fit", "valid")
 
@@ -221,7 +221,7 @@ def printable_name(source: Path) -> str:
 def _sidecar(report: ConversionReport, source: Path, name: str, valid_ratio: float, seed: int) -> str:
     label = printable_name(source)
     options = ["--source", label, "--name", name, "--valid_ratio", str(valid_ratio), "--seed", str(seed)]
-    command = shlex.join(["python", "-m", "recbole_adaptau.data", "convert", *options])
+    command = shlex.join(["recbole-adaptau", "data", "convert", *options])
     return SIDECAR.format(report=report, source=repr(label), valid_ratio=valid_ratio, seed=seed, command=command)
 
 

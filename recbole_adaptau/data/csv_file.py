@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from recbole_adaptau.data.convert import check_folder, check_name, printable_name, publish
-from recbole_adaptau.data.text import read_text, unreadable
-from recbole_adaptau.errors import DataError, did_you_mean
+from ..errors import DataError, did_you_mean
+from .convert import check_folder, check_name, printable_name, publish
+from .text import read_text, unreadable
 
 # What a column may be called, in any case, to be found without being named.
 USUAL = {

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from recbole_adaptau.data.text import read_text, unreadable
-from recbole_adaptau.errors import DataError
+from ..errors import DataError
+from .text import read_text, unreadable
 
 
 class Tokens:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from recbole_adaptau.errors import DataError
+from ..errors import DataError
 
 _RESERVED = "#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null [PAD]"
 # RecBole reads these back as a missing value (pandas' defaults) or uses them itself (the padding id).

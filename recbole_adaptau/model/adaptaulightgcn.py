@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..options import Options, check_dropout, check_whole
-from ..propagation import Propagation
+from ..config.options import Options, check_dropout, check_whole
+from ..core.propagation import Propagation
 from .base import AdapTauRecommender
 
 

@@ -13,8 +13,8 @@ from recbole.model.init import xavier_uniform_initialization
 from recbole.utils import ModelType
 from torch import Tensor, nn
 
+from ..core.strategies import STRATEGIES
 from ..errors import OptionError
-from ..temperature import STRATEGIES
 from .base import AdapTauRecommender, evaluating
 
 # How many users and items the base model's own scores are compared for.

@@ -13,14 +13,15 @@ from recbole.model.init import xavier_uniform_initialization
 from recbole.utils import InputType
 from torch import Tensor, nn
 
+from ..config.options import Options
+from ..core.epoch_view import EpochView
+from ..core.interactions import Interactions
+from ..core.losses import candidate_logsumexp, row_logsumexp, softmax_loss, unit_rows
+from ..core.negatives import SharedNegatives, rows_of_negatives
+from ..core.strategies import STRATEGIES
 from ..errors import DataError
-from ..interactions import Interactions
-from ..loss import candidate_logsumexp, row_logsumexp, softmax_loss, unit_rows
-from ..negatives import SharedNegatives, rows_of_negatives
-from ..neighbours import ItemNeighbours
-from ..options import Options
-from ..spectral import spectral_rows, start_from
-from ..temperature import STRATEGIES, EpochView
+from ..recipe.item_regression import ItemNeighbours
+from ..recipe.spectral_start import spectral_rows, start_from
 
 
 @contextmanager

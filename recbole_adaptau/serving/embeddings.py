@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..core.losses import unit_rows
 from ..errors import OptionError
-from ..evaluation import ScoreBuffer
-from ..loss import unit_rows
 from ..model import AdapTauRecommender
-from ..neighbours import ItemNeighbours
+from ..recipe.item_regression import ItemNeighbours
+from ..training.evaluation import ScoreBuffer
 
 CHECKED_USERS = 8
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import AdapTauError, OptionError
-from ..evaluation import ScoreBuffer, top_items
+from ..training.evaluation import ScoreBuffer, top_items
 from .embeddings import Embeddings
 from .tables import whole_file
 

@@ -13,11 +13,11 @@ from recbole.utils import ModelType
 from torch import Tensor
 from tqdm import tqdm
 
+from ..core.interactions import Interactions
 from ..errors import DataError, OptionError
-from ..evaluation import ScoreBuffer, top_items
-from ..interactions import Interactions
-from ..quick_start import load_data_and_model
-from ..runs import RunFolder
+from ..runs.folder import RunFolder
+from ..runs.quick_start import load_data_and_model
+from ..training.evaluation import ScoreBuffer, top_items
 from .embeddings import Embeddings, embeddings_of
 from .names import item_names
 

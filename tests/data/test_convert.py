@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from recbole.config import Config
 from recbole.data.dataset import Dataset
 
-from recbole_adaptau.data import __main__ as command
+from recbole_adaptau.cli import data as command
 from recbole_adaptau.data import convert as converter
 from recbole_adaptau.data import convert_lightgcn, validation_mask
 from recbole_adaptau.data.text import RESERVED_TOKENS
@@ -326,7 +326,7 @@ def test_without_a_command_help_is_shown(capsys) -> None:
 
 def test_the_module_fails_without_a_traceback(tmp_path: Path) -> None:
     arguments = ["convert", "--source", str(tmp_path / "none"), "--name", "x", "--output", str(tmp_path)]
-    module = [sys.executable, "-m", "recbole_adaptau.data", *arguments]
+    module = [sys.executable, "-m", "recbole_adaptau", "data", *arguments]
     root = Path(__file__).resolve().parents[2]
     failed = subprocess.run(module, cwd=root, capture_output=True, text=True, check=False)
     assert failed.returncode == 2 and failed.stdout == ""

@@ -10,7 +10,7 @@ from recbole.config import Config
 from recbole.data.dataset import Dataset
 
 import recbole_adaptau
-from recbole_adaptau.data import __main__ as command
+from recbole_adaptau.cli import data as command
 from recbole_adaptau.data import convert_csv
 from recbole_adaptau.errors import DataError
 

@@ -12,8 +12,9 @@ import pytest
 from recbole.config import Config
 from recbole.utils import get_model
 
-from recbole_adaptau import cli
-from recbole_adaptau.config import documented_keys, read_yaml
+from recbole_adaptau.cli import train
+from recbole_adaptau.cli.main import VERBS
+from recbole_adaptau.config.loading import documented_keys, read_yaml
 from tests.docs.commands import FILES, PROGRAMS, ROOT, Found, commands, python_blocks
 
 COMMANDS = [command for path in FILES for command in commands(path)]
@@ -33,36 +34,29 @@ EXCEPTIONS = {
     "source .venv/bin/activate": "the shell's own; the file comes with every virtual environment",
 }
 # Where the words after a script's own options are configuration keys.
-TAKES_KEYS = ("recbole_adaptau.cli", "recbole_adaptau.experiments", "recbole_adaptau.leaderboard")
+TAKES_KEYS = ("train", "experiment", "compare")
 
 
-def parser_of(module_name: str):
-    """The argparse parser of a module or of its __main__, by the two names it has in this project."""
-    for name in (module_name, f"{module_name}.arguments", f"{module_name}.__main__"):
-        try:
-            module = importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not name.startswith(error.name):
-                raise
-            continue
-        made = getattr(module, "parser", None) or getattr(module, "_parser", None)
-        if callable(made):
-            return made()
-    raise AssertionError(f"{module_name} has no function parser() that a documented command could be checked with")
+def parser_of(verb: str):
+    """The argparse parser of a verb, by the two names it has in this project."""
+    module = importlib.import_module(f"recbole_adaptau.cli.{verb}")
+    return (getattr(module, "parser", None) or module._parser)()
 
 
-def parse(module_name: str, words: list[str]) -> None:
+def parse(verb: str, words: list[str]) -> None:
+    if verb == "tune":
+        verb, words = "experiment", ["tune", *words]
     try:
-        args, rest = parser_of(module_name).parse_known_args(words)
+        args, rest = parser_of(verb).parse_known_args(words)
     except SystemExit as stop:
         assert stop.code == 0, f"the program refuses these words: {words}"
         return
-    keys = cli.parse_settings(rest) if module_name in TAKES_KEYS else {}
+    keys = train.parse_settings(rest) if verb in TAKES_KEYS else {}
     assert keys or not rest, f"the program does not know {rest}"
     model, dataset = getattr(args, "model", None), getattr(args, "dataset", None)
     if isinstance(model, str):
         get_model(model)
-    if module_name == "recbole_adaptau.cli" and not args.resume and "protocol" not in keys:
+    if verb == "train" and not args.resume and "protocol" not in keys:
         files = [str(ROOT / file) for file in args.config_files.split() if (ROOT / file).is_file()]
         name = dataset if re.fullmatch(r"[a-z0-9-]+", dataset) else "ml-100k"  # NAME and the like are the reader's
         Config(model, name, files, keys)
@@ -70,23 +64,23 @@ def parse(module_name: str, words: list[str]) -> None:
 
 def check(found: Found) -> None:
     program, *words = found.words
+    if words[:2] == ["-m", "recbole_adaptau"]:
+        program, words = "recbole-adaptau", words[2:]
     if program == "make":
         targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M)
         assert [word for word in words if "=" not in word and word not in targets] == []
     elif program == "recbole-adaptau":
-        parse("recbole_adaptau.cli", words)
+        assert words[0] in VERBS or words[0] in ("VERB", "--help", "--version"), f"there is no verb {words[0]}"
+        if words[0] in VERBS:
+            parse(words[0], words[1:])
     elif words[:2] == ["-m", "pytest"]:
         assert all((ROOT / word).exists() for word in words[2:])
-    elif words[0] == "-m":
-        parse(words[1], words[2:])
     else:
         assert (ROOT / words[0]).is_file(), f"there is no {words[0]}"
         if words[0] == "run_hyper.py":
-            parse("recbole_adaptau.experiments", ["tune", *words[1:]])
-        elif words[0] == "run_benchmark.py":
-            parse("recbole_adaptau.leaderboard", words[1:])
+            parse("tune", words[1:])
         elif words[0].startswith(("run_recbole_adaptau", "examples/")):
-            parse("recbole_adaptau.cli", words[1:])
+            parse("train", words[1:])
         else:
             assert set(words[1:]) <= {"--check"}
 
@@ -119,12 +113,12 @@ def test_every_command_is_one_its_program_takes(found):
         "python run_recbole_adaptau.py --model=AdapTauMFF",
         "python run_recbole_adaptau.py --dataset",
         "python run_recbole_adaptau.py --tau_strategy=warm",
-        "python -m recbole_adaptau.experiments grid --model AdapTauMF",
-        "python -m recbole_adaptau.benchmark speed --cores 3",
+        "recbole-adaptau experiment grid --model AdapTauMF",
+        "recbole-adaptau bench speed --cores 3",
         "python -m recbole_adaptau.nothing",
         "python run_hyper.py --model=AdapTauMF --dataset=ml-100k --algo grid",
-        "python run_benchmark.py --seeds many",
-        "python -m recbole_adaptau.report --open",
+        "recbole-adaptau compare --seeds many",
+        "recbole-adaptau report --open",
     ],
 )
 def test_a_wrong_command_would_be_found(wrong, capsys):
@@ -150,8 +144,9 @@ def test_commands_that_take_seconds_run(command, monkeypatch, capsys):
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_python_blocks_run(block, monkeypatch):
     """As written, but for fewer epochs; names a block defines stay in it."""
-    from recbole_adaptau import options, registry
-    from recbole_adaptau.temperature import STRATEGIES
+    from recbole_adaptau.config import options
+    from recbole_adaptau.core.strategies import STRATEGIES
+    from recbole_adaptau.model import registry
 
     monkeypatch.setattr(options, "STRATEGY_NAMES", options.STRATEGY_NAMES)
     for names in (STRATEGIES, registry.MODELS):

@@ -9,8 +9,8 @@ import torch
 from recbole.utils import get_trainer
 
 import recbole_adaptau
-from recbole_adaptau import checkpoint
-from recbole_adaptau.runs import RunFolder
+from recbole_adaptau.runs.folder import RunFolder
+from recbole_adaptau.training import checkpoint
 from tests.e2e.test_resume import interrupt_at_batch, run
 
 ROOT = Path(__file__).resolve().parents[2]

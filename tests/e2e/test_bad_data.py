@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import recbole_adaptau
+from recbole_adaptau.core.interactions import Interactions
 from recbole_adaptau.errors import DataError
-from recbole_adaptau.interactions import Interactions
 from tests.conftest import checkerboard, write_inter
 from tests.helpers import build
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from recbole_adaptau import cli
-from recbole_adaptau.cli import main, parse_settings
+from recbole_adaptau.cli import train as cli
+from recbole_adaptau.cli.train import main, parse_settings
 from recbole_adaptau.errors import OptionError
-from recbole_adaptau.runs import RunFolder
+from recbole_adaptau.runs.folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = str(ROOT / "run_recbole_adaptau.py")

@@ -15,8 +15,8 @@ from recbole.utils.case_study import full_sort_topk
 
 import recbole_adaptau
 from recbole_adaptau.model import AdapTauLightGCN, AdapTauMF
-from recbole_adaptau.runs import RunFolder
-from recbole_adaptau.trainer import AdapTauTrainer
+from recbole_adaptau.runs.folder import RunFolder
+from recbole_adaptau.training.trainer import AdapTauTrainer
 
 pytestmark = pytest.mark.e2e
 SHORT = {"epochs": 2, "show_progress": False}

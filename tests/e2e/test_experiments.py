@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from recbole_adaptau.experiments.__main__ import main
+from recbole_adaptau.cli.experiment import main
 from recbole_adaptau.model import AdapTauMF
-from recbole_adaptau.runs import RunFolder
+from recbole_adaptau.runs.folder import RunFolder
 
 pytestmark = pytest.mark.e2e
 NAMES = ["fixed-tau0.1-seed3", "fixed-tau0.3-seed3", "adaptive-seed3", "adaptive_user-seed3"]
@@ -71,7 +71,7 @@ def test_an_interrupted_grid_goes_on_and_trains_nothing_twice(words, capsys):
         count_batches(patch, interrupt_at=2 * BATCHES + BATCHES + 4)
         assert main(words) == 130
     error = capsys.readouterr().err
-    assert "go on with:\n  python -m recbole_adaptau.experiments grid --model AdapTauMF" in error
+    assert "go on with:\n  recbole-adaptau experiment grid --model AdapTauMF" in error
     assert "Traceback" not in error
     assert check_reports(NAMES[:1])["best_fixed_tau"] is None
     assert "1 of 4 runs are done" in Path("out/grid.md").read_text()
@@ -88,7 +88,7 @@ def test_an_interrupted_grid_goes_on_and_trains_nothing_twice(words, capsys):
     data = check_reports(NAMES)
     valid = {run["settings"]["tau"]: run["best_valid_score"] for run in data["runs"] if "tau" in run["settings"]}
     assert data["best_fixed_tau"] == max(valid, key=valid.get)
-    assert data["given"]["epochs"] == 2 and data["command"].startswith("python -m recbole_adaptau.experiments grid ")
+    assert data["given"]["epochs"] == 2 and data["command"].startswith("recbole-adaptau experiment grid ")
     assert "`adaptive_user` against the best fixed tau" in out.out
 
     # All is there: only the reports are written again, with the same content.
@@ -149,13 +149,13 @@ def test_runs_side_by_side_come_to_the_same(words):
 def test_sigterm_ends_runs_side_by_side_and_says_how_to_go_on(words):
     words = ["repeat", *words[1:5], "--seeds", "1", "2", *words[words.index("--data-path") :], "--parallel", "2"]
     words[words.index("--epochs=2")] = "--epochs=5000"
-    command = [sys.executable, "-m", "recbole_adaptau.experiments", *words, "--stopping_step=5000"]
+    command = [sys.executable, "-m", "recbole_adaptau", "experiment", *words, "--stopping_step=5000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     run, deadline = RunFolder("out/runs/seed1"), time.monotonic() + 120
     while not run.read_epochs() and time.monotonic() < deadline:
         time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
     _, error = process.communicate(timeout=60)
-    assert process.returncode == 143 and "go on with:\n  python -m recbole_adaptau.experiments repeat" in error
+    assert process.returncode == 143 and "go on with:\n  recbole-adaptau experiment repeat" in error
     assert "SIGTERM received" not in error, "Ray's own handler prints that and ends the process on the spot"
     assert run.read_epochs() and not run.is_complete

@@ -103,5 +103,5 @@ def test_the_snippet_of_the_guide_follows_the_commands():
     search, recommend = re.findall(r"^```python\n(.*?)^```", GUIDE, re.S | re.M)
     exec(compile(recommend, "guide.md", "exec"), {})
     pytest.importorskip("faiss", reason="the extra 'faiss' is not installed")
-    run(re.search(r"^python -m recbole_adaptau.export .*$", GUIDE, re.M).group())
+    run(re.search(r"^recbole-adaptau export .*$", GUIDE, re.M).group())
     exec(compile(search, "guide.md", "exec"), {})

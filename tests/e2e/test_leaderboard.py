@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import recbole_adaptau
-from recbole_adaptau.leaderboard.__main__ import main
-from recbole_adaptau.leaderboard.entries import FOLDER, MODELS, common, entries
+from recbole_adaptau.cli.compare import main
 from recbole_adaptau.model import AdapTauMF, SimGCL
-from recbole_adaptau.runs import RunFolder
+from recbole_adaptau.runs.folder import RunFolder
+from recbole_adaptau.studies.leaderboard.entries import FOLDER, MODELS, common, entries
 
 pytestmark = pytest.mark.e2e
 ROOT = Path(recbole_adaptau.__file__).parent.parent
@@ -56,7 +56,7 @@ def test_interrupted_and_continued_it_comes_to_the_same(words, monkeypatch, caps
     with monkeypatch.context() as patch:
         patch.setattr(AdapTauMF, "calculate_loss", calculate_loss)
         assert main(words) == 130
-    assert "go on with:\n  python run_benchmark.py --dataset board" in capsys.readouterr().err
+    assert "go on with:\n  recbole-adaptau compare --dataset board" in capsys.readouterr().err
     assert main(words) == 0
     assert timeless(read()) == timeless(whole)
     # A damaged result is made again from the checkpoints, and all is as it was.
@@ -153,8 +153,8 @@ def test_bad_input_is_one_line_and_leaves_nothing(words, capsys, more, message):
 def test_every_setting_has_a_source_and_is_read_by_its_model():
     from recbole.config import Config
 
-    from recbole_adaptau.checkpoint import quoted
-    from recbole_adaptau.config import notes
+    from recbole_adaptau.config.loading import notes
+    from recbole_adaptau.training.checkpoint import quoted
 
     assert {"common.yaml", "default.yaml", "ml-1m.yaml"} <= {path.name for path in FOLDER.iterdir()}
     for dataset in ("ml-100k", "ml-1m"):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from recbole_adaptau.analysis.__main__ import main as analyse
-from recbole_adaptau.experiments.__main__ import main
-from recbole_adaptau.experiments.paper import EXPERIMENTS
+from recbole_adaptau.cli.analyse import main as analyse
+from recbole_adaptau.cli.experiment import main
 from recbole_adaptau.model import AdapTauRecommender
-from recbole_adaptau.runs import RunFolder
+from recbole_adaptau.runs.folder import RunFolder
+from recbole_adaptau.studies.paper import EXPERIMENTS
 
 pytestmark = pytest.mark.e2e
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recbole_adaptau.experiments import plugin
-from recbole_adaptau.experiments.__main__ import main
+from recbole_adaptau.cli.experiment import main
+from recbole_adaptau.studies import plugin
 
 pytestmark = pytest.mark.e2e
 

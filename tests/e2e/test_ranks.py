@@ -14,10 +14,10 @@ import torch
 import torch.distributed as dist
 
 import recbole_adaptau
-from recbole_adaptau import checkpoint, distributed
+from recbole_adaptau.distributed.launcher import Group, ProcessError, launch
 from recbole_adaptau.errors import DataError
-from recbole_adaptau.launcher import Group, ProcessError, launch
-from recbole_adaptau.runs import RunFolder
+from recbole_adaptau.runs.folder import RunFolder
+from recbole_adaptau.training import checkpoint
 from tests.conftest import checkerboard, write_inter
 from tests.helpers import build, trainer_of
 
@@ -91,7 +91,7 @@ def train_all(local_rank, settings):
     """On every rank, all variants one after another; rank 0 returns what all ranks have."""
     ranks = {"local_rank": local_rank, "nproc": 2, "world_size": 2}
     results = {name: trained(model, {**settings, **s, **ranks}) for name, (model, s) in (VARIANTS | DRAWING).items()}
-    return distributed.gathered_states(results, torch.device("cpu"))
+    return ranks.gathered_states(results, torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")

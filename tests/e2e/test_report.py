@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from recbole_adaptau import run_recbole_adaptau
-from recbole_adaptau.report.__main__ import main
-from recbole_adaptau.report.collect import GROUPS, collect, find_runs, recall_by_popularity
-from recbole_adaptau.runs import RunFolder
+from recbole_adaptau.cli.report import main
+from recbole_adaptau.reporting.html.collect import GROUPS, collect, find_runs, recall_by_popularity
+from recbole_adaptau.runs.folder import RunFolder
 
 from .browser import Browser, executable
 

@@ -8,10 +8,10 @@ import torch
 from recbole.utils import get_model
 
 import recbole_adaptau
-from recbole_adaptau import checkpoint
 from recbole_adaptau.errors import AdapTauError, CheckpointError, DataError, OptionError
-from recbole_adaptau.runs import RunFolder
-from recbole_adaptau.trainer import learning_rate_factor, too_few_steps
+from recbole_adaptau.runs.folder import RunFolder
+from recbole_adaptau.training import checkpoint
+from recbole_adaptau.training.trainer import learning_rate_factor, too_few_steps
 from tests.helpers import build, trainer_of
 from tests.soak.kills import timeless
 

@@ -13,9 +13,10 @@ from recbole.config import Config
 from recbole.utils import init_logger
 
 import recbole_adaptau
-from recbole_adaptau import checkpoint, cli
+from recbole_adaptau.cli import train as cli
 from recbole_adaptau.errors import AdapTauError, DataError
-from recbole_adaptau.runs import RunFolder
+from recbole_adaptau.runs.folder import RunFolder
+from recbole_adaptau.training import checkpoint
 from tests.helpers import build, trainer_of
 
 

@@ -11,8 +11,8 @@ from recbole.utils.case_study import full_sort_topk
 from scipy.sparse import load_npz
 
 import recbole_adaptau
-from recbole_adaptau import export, recommend
-from recbole_adaptau.recommend import Recommender
+from recbole_adaptau.cli import export, recommend
+from recbole_adaptau.cli.recommend import Recommender
 from tests.conftest import checkerboard, write_inter
 
 pytestmark = pytest.mark.e2e

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 import recbole_adaptau
-from recbole_adaptau import checkpoint, cli
-from recbole_adaptau.interrupt import Stopped
+from recbole_adaptau.cli import train as cli
 from recbole_adaptau.model import AdapTauMF
-from recbole_adaptau.runs import RunFolder
-from recbole_adaptau.trainer import AdapTauTrainer
+from recbole_adaptau.runs.folder import RunFolder
+from recbole_adaptau.training import checkpoint
+from recbole_adaptau.training.interrupt import Stopped
+from recbole_adaptau.training.trainer import AdapTauTrainer
 
 # Where the signal comes: a method, called for the how-maniest time. 8 batches an epoch, one batch to evaluate.
 MOMENTS = {

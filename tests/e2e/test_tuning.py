@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from recbole_adaptau.config import PROPERTIES
+from recbole_adaptau.cli.experiment import main
+from recbole_adaptau.config.loading import PROPERTIES
 from recbole_adaptau.errors import OptionError
-from recbole_adaptau.experiments.__main__ import main
-from recbole_adaptau.experiments.tuning import Search, check_ranges
+from recbole_adaptau.studies.tuning import Search, check_ranges
 from tests.e2e.test_experiments import BATCHES, count_batches
 
 pytestmark = pytest.mark.e2e

@@ -49,7 +49,7 @@ def test_installed_it_trains_from_an_unrelated_folder(wheel, tmp_path):
     assert installed.returncode == 0, installed.stderr
     code = (
         "import recbole_adaptau, sys; assert recbole_adaptau.__file__.startswith(sys.argv[1]), recbole_adaptau;"
-        "from recbole_adaptau.cli import main;"
+        "from recbole_adaptau.cli.train import main;"
         "sys.exit(main(['-m', 'AdapTauLightGCN', '--epochs=1', '--preset=paper', '--show_progress=False']))"
     )
     run = subprocess.run(

@@ -13,7 +13,7 @@ from typing import Any
 import torch._dynamo  # noqa: F401  PyTorch imports it with the first optimiser, seconds in every child
 
 import recbole_adaptau
-from recbole_adaptau.runs import RunFolder
+from recbole_adaptau.runs.folder import RunFolder
 from tests.conftest import board_settings
 
 FORK = multiprocessing.get_context("fork")

@@ -1,7 +1,7 @@
 """Arbitrary text, bytes and values against everything that reads what users give.
 
 Whatever comes in, there are two ways out: an error of ours, which the command prints in one line, or a result that
-holds. A short run of each is part of the test suite (tests/unit/test_fuzz.py); a long one is
+holds. A short run of each is part of the test suite (tests/test_fuzz.py); a long one is
 
     python -m tests.soak.fuzz --cases 20000
 """
@@ -24,13 +24,13 @@ from recbole.config import Config
 from recbole.data import create_dataset
 from tqdm import tqdm
 
-from recbole_adaptau.checkpoint import quoted
-from recbole_adaptau.cli import parse_settings
-from recbole_adaptau.config import PROPERTIES, load_files, read_yaml
+from recbole_adaptau.cli.train import parse_settings
+from recbole_adaptau.config.loading import PROPERTIES, load_files, read_yaml
 from recbole_adaptau.data import convert_lightgcn
 from recbole_adaptau.data.check import AtomicFile
 from recbole_adaptau.data.csv_file import convert_csv
 from recbole_adaptau.errors import AdapTauError, DataError, OptionError
+from recbole_adaptau.training.checkpoint import quoted
 
 HEAD = b"user_id:token\titem_id:token\trating:float\n"
 # Bytes that mean something to some reader, and plain ones to go with them.

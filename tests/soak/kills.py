@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from recbole_adaptau import checkpoint, files
-from recbole_adaptau.runs import RunFolder
+from recbole_adaptau import files
+from recbole_adaptau.runs.folder import RunFolder
+from recbole_adaptau.training import checkpoint
 
 from .children import failure, start
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from recbole_adaptau.runs import RunFolder
+from recbole_adaptau.runs.folder import RunFolder
 
 from .children import failure, start
 from .kills import NEGATIVES

@@ -1,0 +1,56 @@
+"""One command with a verb for each thing it does; a verb's module is imported only when it is asked for."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from ..errors import did_you_mean
+
+PROGRAM = "recbole-adaptau"
+VERBS = {
+    "train": "train and test a model, ours or RecBole's",
+    "data": "make a dataset from a CSV file, or from LightGCN's train.txt and test.txt",
+    "recommend": "what a trained model recommends, to a table or a file",
+    "export": "a run's embeddings, for search in a system of your own",
+    "tune": "search learning rate, L2 and layers by validation",
+    "compare": "several models on one dataset: a leaderboard",
+    "experiment": "a table or figure of the paper, a grid over tau, several seeds",
+    "analyse": "pictures of what one run has learned",
+    "report": "one HTML page about any runs",
+    "bench": "speed, memory and scaling on this machine",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a verb; returns its exit code (2: there is no such verb)."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help"):
+        print(overview())
+        return 0
+    if words[0] == "--version":
+        from .. import __version__
+
+        print(f"recbole_adaptau {__version__}")
+        return 0
+    verb, *rest = words
+    if verb not in VERBS:
+        hint = f" To train a model: {PROGRAM} train {verb} …" if verb.startswith("-") else did_you_mean(verb, VERBS)
+        print(f"error: '{verb}' is not one of {', '.join(VERBS)}.{hint}", file=sys.stderr)
+        return 2
+    code: int = import_module(f".{verb}", __package__).main(rest)
+    return code
+
+
+def overview() -> str:
+    lines = [f"  {verb:<11}{meaning}" for verb, meaning in VERBS.items()]
+    return "\n".join(
+        [
+            f"usage: {PROGRAM} VERB …",
+            "",
+            "Softmax recommenders whose temperature nobody has to tune: Adap-tau for RecBole.",
+            "",
+            *lines,
+            "",
+            f"{PROGRAM} VERB --help tells more of each. python -m recbole_adaptau VERB is the same command.",
+        ]
+    )

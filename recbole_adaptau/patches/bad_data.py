@@ -1,0 +1,179 @@
+"""Data that RecBole would crash on, hang on, or quietly read as something else: refused, or cleaned and counted.
+
+`data.check` says what is looked for; here is where RecBole is made to look. Nothing is checked twice: a file that
+serves as two parts is looked over once, and a dataset RecBole has saved itself is not looked over again.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from recbole.data.dataset import dataset as datasets
+from recbole.utils import FeatureSource, ModelType
+
+from ..data.check import AtomicFile, check_values, repeated_pairs, seen_before, without_missing_ids
+from ..errors import DataError, did_you_mean, refusals_explained
+
+
+def check_files_as_they_are_read() -> None:
+    """Look over every atomic file before RecBole reads it, and at what it has read.
+
+    RecBole answers a wrong separator, a missing column or a byte order mark with a bare ValueError or KeyError, trains
+    on rows without an id as the padding where the split is given, and reads past line ends after a quotation mark.
+    """
+    load = datasets.Dataset._load_feat
+
+    def _load_feat(self: Any, filepath: str, source: Any) -> pd.DataFrame | None:
+        file = AtomicFile.at(filepath, self.config["field_separator"], self.config["encoding"])
+        columns = file.columns()
+        is_inter = source is FeatureSource.INTERACTION
+        if is_inter:
+            _need_ids(self, columns, file)
+        seen: set[str] = self.__dict__.setdefault("_checked_files", set())
+        known, lines = filepath in seen, None
+        seen.add(filepath)
+        if not known:
+            lines = file.lines(len(columns))
+            _judge_lines(self, lines, len(columns), file, strict=is_inter)
+        table = _read(self, load, file, source, columns)
+        if table is None:
+            return None
+        if lines is not None and len(table) < lines.filled - 1:
+            raise file.open_quote()
+        notes = [] if known else check_values(table, columns, file)
+        ids = [field for field in (self.uid_field, self.iid_field) if field in table]
+        table, left_out = without_missing_ids(table, ids, file)
+        for note in notes if known else [*left_out, *notes]:
+            self.logger.warning(note)
+        if is_inter and table.empty:
+            raise DataError(f"{file.path} is empty: below its first line there is no interaction.")
+        return table
+
+    datasets.Dataset._load_feat = _load_feat
+
+
+def _need_ids(dataset: Any, columns: dict[str, str], file: AtomicFile) -> None:
+    """An interaction file has a column of users and one of items, both ids, and both are loaded."""
+    load_col, unload_col = dataset._get_load_and_unload_col(FeatureSource.INTERACTION)
+    for key, field in (("USER_ID_FIELD", dataset.uid_field), ("ITEM_ID_FIELD", dataset.iid_field)):
+        if field is None:
+            continue
+        if field not in columns:
+            raise DataError(
+                f"{file.path}, line 1: there is no column '{field}' among {', '.join(columns)}."
+                f"{did_you_mean(field, columns)} Rename the column, or set {key} to its name."
+            )
+        if columns[field] != "token":
+            raise DataError(
+                f"{file.path}, line 1: column '{field}' is of type {columns[field]}, but ids are of type token: "
+                f"write {field}:token."
+            )
+        if (load_col is not None and field not in load_col) or (unload_col is not None and field in unload_col):
+            raise DataError(f"load_col and unload_col leave out '{field}' of {file.path}: nothing works without it.")
+
+
+def _judge_lines(dataset: Any, lines: Any, width: int, file: AtomicFile, strict: bool) -> None:
+    """Lines with too few or too many columns: refused among interactions, counted in other files."""
+    if lines is None or not lines.uneven:
+        return
+    message = (
+        f"{file.path}, line {lines.first_uneven}: {lines.first_width} column(s), but the first line names {width}; "
+        f"{lines.uneven} of {lines.filled - 1} lines are so. Columns are separated by {file.separator!r} "
+        "(field_separator)."
+    )
+    if strict:
+        raise DataError(message)
+    dataset.logger.warning(f"{message} Missing columns are taken as empty and further ones left out.")
+
+
+def _read(dataset: Any, load: Any, file: AtomicFile, source: Any, columns: dict[str, str]) -> pd.DataFrame | None:
+    """RecBole's own reading, in the encoding of the file, whatever this machine's is."""
+    given = dataset.config["encoding"]
+    dataset.config["encoding"] = file.encoding
+    try:
+        table: pd.DataFrame | None = load(dataset, str(file.path), source)
+        return table
+    except pd.errors.ParserError as error:
+        raise file.open_quote() from error
+    except ValueError as error:
+        found = file.not_a_number(columns, dataset.config["seq_separator"])
+        if found is None:
+            raise
+        raise found from error
+    finally:
+        dataset.config["encoding"] = given
+
+
+def count_repeats_and_drop_seen() -> None:
+    """Say how many interactions repeat another, and take out of a given test part what is in its training part.
+
+    RecBole leaves a user's training items out of the ranking, but not those that are in the test part too: whoever
+    has memorised them is rewarded. Where repeated consumption is meant (`repeatable`, models other than general
+    ones), nothing is dropped.
+    """
+    from_scratch = datasets.Dataset._from_scratch
+
+    def _from_scratch(self: Any) -> None:
+        with refusals_explained(f"the dataset '{self.dataset_name}' cannot be loaded with these settings", DataError):
+            from_scratch(self)
+        if self.uid_field is None or self.config["MODEL_TYPE"] != ModelType.GENERAL or self.config["repeatable"]:
+            return
+        if self.benchmark_filename_list is None:
+            _note_repeats(self)
+        else:
+            _drop_seen(self)
+
+    datasets.Dataset._from_scratch = _from_scratch
+
+
+def _pairs(dataset: Any) -> tuple[Any, Any]:
+    table = dataset.inter_feat
+    return table[dataset.uid_field].to_numpy(), table[dataset.iid_field].to_numpy()
+
+
+def _note_repeats(dataset: Any) -> None:
+    repeats = repeated_pairs(*_pairs(dataset))
+    if repeats:
+        dataset.logger.warning(
+            f"{repeats} of the {len(dataset.inter_feat)} interactions of '{dataset.dataset_name}' repeat the user and "
+            "item of another. One may train and the other test, which flatters every figure: set rm_dup_inter=first "
+            "to keep one of each."
+        )
+
+
+def _drop_seen(dataset: Any) -> None:
+    bounds = np.cumsum(dataset.file_size_list)[:-1]
+    users, items = (np.split(column, bounds) for column in _pairs(dataset))
+    seen = seen_before(list(zip(users, items, strict=True)))
+    for name, mask in zip(dataset.benchmark_filename_list, seen, strict=True):
+        path = Path(dataset.dataset_path) / f"{dataset.dataset_name}.{name}.inter"
+        if mask.all() and len(mask):
+            raise DataError(f"{path}: every interaction is also in training; give a part of its own.")
+        if mask.any():
+            dataset.logger.warning(
+                f"{path}: {mask.sum()} of {len(mask)} interactions left out, because they are in training too."
+            )
+    keep = ~np.concatenate(seen)
+    if not keep.all():
+        dataset.inter_feat = dataset.inter_feat[keep].reset_index(drop=True)
+        dataset.file_size_list = [int((~mask).sum()) for mask in seen]
+
+
+def explain_refused_splits() -> None:
+    """RecBole's refusals while data is split, as errors for whoever wrote the settings."""
+    build = datasets.Dataset.build
+
+    def build_explained(self: Any) -> list[Any]:
+        by_time = self.benchmark_filename_list is None and self.config["eval_args"]["order"] == "TO"
+        if by_time and self.time_field not in self.inter_feat:
+            raise DataError(
+                f"eval_args orders by time, but no column '{self.time_field}' (TIME_FIELD) of '{self.dataset_name}' "
+                f"was loaded: name it in load_col, as {{'inter': ['{self.uid_field}', '{self.iid_field}', "
+                f"'{self.time_field}']}}, or use order RO."
+            )
+        with refusals_explained(f"the dataset '{self.dataset_name}' cannot be split with these settings", DataError):
+            parts: list[Any] = build(self)
+        return parts
+
+    datasets.Dataset.build = build_explained

@@ -1,0 +1,117 @@
+"""What the items nearest to an item say of it, in closed form: beside the embeddings, for what they cannot hold."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from tqdm import tqdm
+
+from ..core.interactions import Interactions
+
+T = TypeVar("T")
+# Up to so many items all their products stand in one table, of half a GB at most; of more, each is made when needed.
+TABLE_ITEMS = 11_500
+# Up to so many users times items h stands in a table, too, of 134 MB at most: every validation asks for all of it.
+TABLE_PAIRS = 1 << 25
+ITEMS_AT_ONCE = USERS_AT_ONCE = 256
+
+
+class ItemNeighbours:
+    """h(u, i) = Σ_j w_ij over the training positives j of u that are neighbours of i; see `neighbour_weights`.
+
+    Args:
+        interactions: The training positives.
+        number: Neighbours of an item, at most.
+
+    Attributes:
+        weights: [n_items, n_items], row i the weights of i's neighbours.
+    """
+
+    def __init__(self, interactions: Interactions, number: int):
+        self.weights = neighbour_weights(interactions, number)
+        self._spread = self.weights.T.tocsr()
+        self._positives = interactions.matrix()
+        small = interactions.n_users * interactions.n_items <= TABLE_PAIRS
+        self._table = torch.from_numpy((self._positives @ self._spread).toarray()) if small else None
+
+    def add_to(self, scores: Tensor, users: Tensor, scales: Tensor) -> None:
+        """Add h of some users, times a scale of each, to their scores of all items, in place.
+
+        Shape: scores [B, n_items], user ids [B], scales [B].
+        """
+        if self._table is not None:
+            scores += self._table[users.cpu()].to(scores.device).mul_(scales.unsqueeze(1))
+            return
+        for rows, some, factors in zip(*(x.split(USERS_AT_ONCE) for x in (scores, users, scales)), strict=True):
+            part = (self._positives[some.cpu().numpy()] @ self._spread).tocoo()
+            places, items, values = (torch.from_numpy(x).to(scores.device) for x in (part.row, part.col, part.data))
+            places = places.long()
+            rows.view(-1).index_add_(0, places * rows.shape[1] + items, (factors[places] * values).to(scores.dtype))
+
+    def of_pairs(self, users: Tensor, items: Tensor) -> Tensor:
+        """Shape: user ids [B], item ids [B] → [B]."""
+        products = self._positives[users.cpu().numpy()].multiply(self.weights[items.cpu().numpy()])
+        return torch.from_numpy(products.sum(axis=1)).to(users.device)
+
+    def of_liked(self, items: Tensor) -> Tensor:
+        """h of somebody whose positives these are. Shape: item ids [L] → [n_items]."""
+        return torch.from_numpy(self._spread[items.cpu().numpy()].sum(axis=0)).to(items.device)
+
+
+def neighbour_weights(interactions: Interactions, number: int) -> sp.csr_array:
+    """Each item's ridge regression on the `number` items most like it.
+
+    The column of item i in the 0/1 matrix of training pairs is predicted from its neighbours' columns. A user with d
+    positives counts d^-1/2; neighbours are the items with the largest cosines of columns weighed like that, and the
+    penalty is the mean squared length of such columns. An item is never its own neighbour.
+
+    Returns:
+        [n_items, n_items], float32; row i holds the coefficients of i's neighbours.
+    """
+    activity = np.maximum(interactions.user_counts.cpu().numpy(), 1.0)
+    columns = (sp.diags_array(activity**-0.25) @ interactions.matrix()).tocsc()
+    squares = columns.power(2).sum(axis=0)
+    penalty = squares[1:].mean()
+    lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
+    gram = _gram(columns)
+    neighbours, weights = [], []
+    for item, (others, products) in enumerate(_with_bar(_products(columns), columns.shape[1])):
+        cosines = np.where(others == item, -np.inf, products / lengths[others])
+        near = np.sort(others[np.argsort(-cosines, kind="stable")[: min(number, len(others) - 1)]])
+        block = gram(np.append(near, item)) if len(near) else np.empty((1, 1))
+        neighbours.append(near)
+        weights.append(np.linalg.solve(block[:-1, :-1] + penalty * np.eye(len(near)), block[:-1, -1]))
+    rows = np.repeat(np.arange(len(neighbours), dtype=np.int32), [len(near) for near in neighbours])
+    places = rows, np.concatenate(neighbours)
+    return sp.csr_array((np.concatenate(weights).astype(np.float32), places), columns.shape[1:] * 2)
+
+
+def _products(columns: sp.csc_array) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float64]]]:
+    """Of every column: the columns whose product with it is not zero, and those products."""
+    for start in range(0, columns.shape[1], ITEMS_AT_ONCE):
+        part = (columns[:, start : start + ITEMS_AT_ONCE].T @ columns).tocsr()
+        for first, last in pairwise(part.indptr):
+            yield part.indices[first:last], part.data[first:last]
+
+
+def _gram(columns: sp.csc_array) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
+    """Gives the products of some columns with each other, [k] → [k, k]."""
+    if columns.shape[1] > TABLE_ITEMS:
+        return lambda places: (columns[:, places].T @ columns[:, places]).toarray()
+    table = np.empty((columns.shape[1],) * 2, np.float32)
+    for start in range(0, len(table), ITEMS_AT_ONCE):
+        table[start : start + ITEMS_AT_ONCE] = (columns[:, start : start + ITEMS_AT_ONCE].T @ columns).toarray()
+    return lambda places: table[np.ix_(places, places)].astype(float)
+
+
+def _with_bar(items: Iterable[T], total: int) -> Iterable[T]:
+    """With a progress bar where somebody looks: even a silent one takes a lock, which a killed process leaves."""
+    if not sys.stderr.isatty():
+        return items
+    return tqdm(items, "neighbours", total, unit=" items", delay=2, leave=False)

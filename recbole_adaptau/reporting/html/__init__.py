@@ -1,0 +1,1 @@
+"""One page about any runs, that opens in a browser without a network: `recbole-adaptau report --help`."""

@@ -1,0 +1,38 @@
+"""Item-to-item neighbours: which items are alike in the eyes of a model."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from ..training.evaluation import top_items
+
+
+def neighbours(directions: Tensor, k: int, scores_at_once: int = 16_000_000) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Each item's k nearest others by cosine, in batches.
+
+    Shape: unit vectors [n_items, d], row 0 padding → items [B], their neighbours [B, k], cosines [B, k].
+    """
+    step = max(scores_at_once // len(directions), 1)
+    for items in torch.arange(1, len(directions), device=directions.device).split(step):
+        cosines = directions[items] @ directions.T
+        cosines[:, 0] = -torch.inf
+        cosines[torch.arange(len(items)), items] = -torch.inf
+        top = top_items(cosines, k)
+        yield items, top, cosines.gather(1, top)
+
+
+def neighbour_table(
+    directions: Tensor, k: int, item_ids: np.ndarray, names: np.ndarray | None
+) -> Iterator[pd.DataFrame]:
+    """The neighbours as rows by external ids: item, rank, neighbour, cosine, and their names where there are any."""
+    for items, near, cosines in neighbours(directions, k):
+        own = np.repeat(items.cpu().numpy(), k)
+        others = near.cpu().numpy().ravel()
+        columns = {"item": item_ids[own], "rank": np.tile(np.arange(1, k + 1, dtype=np.int32), len(items))}
+        columns |= {"neighbour": item_ids[others], "cosine": cosines.cpu().numpy().ravel()}
+        if names is not None:
+            columns |= {"name": names[own], "neighbour_name": names[others]}
+        yield pd.DataFrame(columns)

@@ -1,0 +1,68 @@
+"""What each model is run with, and where those settings come from: properties/benchmark/*.yaml."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...config.loading import PROPERTIES, read_yaml
+from ...errors import OptionError
+from ...runs.runner import Spec
+from ...training.checkpoint import quoted
+
+FOLDER = PROPERTIES / "benchmark"
+MODELS = ("AdapTauMF", "AdapTauLightGCN", "BPR", "LightGCN", "SGL", "NCL", "SimpleX", "SimGCL")
+FIRST_SEED = 2020
+# By the names that RecBole's models and ours give their temperature.
+TEMPERATURE_KEYS = ("tau", "ssl_tau", "ssl_temp", "temperature", "temp")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model and the settings to try, of which validation chooses one.
+
+    Attributes:
+        temperatures_tried: How many temperatures its settings were chosen from; None for a model without one.
+    """
+
+    model: str
+    source: str
+    trials: tuple[Mapping[str, Any], ...]
+    temperatures_tried: int | None
+
+    def spec(self, trial: int, dataset: str, seed: int, given: Mapping[str, Any], budget: float | None) -> Spec:
+        """One run; `budget` is the model's, in minutes, of which each of its runs has an equal part."""
+        name = f"{self.model}{f'-try{trial + 1}' if len(self.trials) > 1 else ''}-seed{seed}"
+        limit = {} if budget is None else {"budget_minutes": budget}
+        settings = quoted({**common(), **self.trials[trial], **limit}) | dict(given)
+        return Spec(name, self.model, dataset, {"seed": seed}, settings)
+
+
+def common() -> dict[str, Any]:
+    return read_yaml(FOLDER / "common.yaml")
+
+
+def entries(models: Sequence[str], dataset: str) -> list[Entry]:
+    """The dataset's own settings for each model where there are any, else those for all data."""
+    own = FOLDER / f"{dataset}.yaml"
+    known = read_yaml(FOLDER / "default.yaml") | (_read(own) if own.is_file() else {})
+    return [_entry(model, known.get(model, known["any"])) for model in models]
+
+
+def _entry(model: str, found: Mapping[str, Any]) -> Entry:
+    trials = tuple(found["try"])
+    tried: int | None = found.get("temperatures_tried")
+    if tried is None and model.startswith("AdapTau"):
+        tried = 0
+    if tried is None:
+        values = {trial[key] for trial in trials for key in TEMPERATURE_KEYS if key in trial}
+        tried = len(values) or None
+    return Entry(model, " ".join(str(found["source"]).split()), trials, tried)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found = read_yaml(path)
+    for model, entry in found.items():
+        if not isinstance(entry, dict) or not entry.get("source") or not entry.get("try"):
+            raise OptionError(f"{path}: {model} needs 'source' and a list 'try' of settings.")
+    return found

@@ -1,0 +1,91 @@
+"""The robustness table: false positives added to every user's training part, a grid search against Adap-tau."""
+
+from collections.abc import Sequence
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+from ...runs.runner import Spec
+from ..published import NOISE
+from .base import Asked, Experiment, Row, Run
+from .summary import TITLES, chosen, figures_of, grouped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def runs(asked: Asked) -> list[Spec]:
+    made = []
+    for seed in asked.seeds:
+        for share in sorted({0.0, *asked.shares}):
+            more: dict[str, Any] = {"noise_ratio": share} if share else {}
+            made += [*asked.grid(seed, **more), asked.strategy("adaptive_user", seed, **more)]
+    return made
+
+
+def share_of(run: Run) -> float:
+    return run["settings"].get("noise_ratio", 0.0)
+
+
+def table(asked: Asked, runs: Sequence[Run]) -> list[Row]:
+    rows = []
+    for share, mine in grouped(runs, share_of).items():
+        for name, group in chosen(mine).items():
+            paper = NOISE.get(share, {})
+            place = 0 if name == TITLES["fixed"] else 1
+            rows.append(
+                {
+                    "noise": f"{100 * share:g} %",
+                    "temperature": name,
+                    "tau, or tau_0": mean(run["settings"].get("tau", run["tau_0"]) for run in group),
+                    **figures_of(group),
+                    **{f"paper, {data}": " / ".join(f"{x:.4f}" for x in both[place]) for data, both in paper.items()},
+                }
+            )
+    return rows
+
+
+def remarks(asked: Asked, runs: Sequence[Run]) -> list[str]:
+    return [
+        "Noise is a share of each user's training positives, to the nearest whole number: items the user has in no "
+        "part of the data, drawn uniformly by the run's seed, added to the training part only. Grid search "
+        "and Adap-tau of "
+        "one seed meet the same noise."
+    ]
+
+
+def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
+    from ...reporting import plots
+
+    shares = grouped(runs, share_of)
+    places = [100 * share for share in shares]
+    figure, ((recall, temperature),) = plots.panels(2)
+    for number, name in enumerate((TITLES["fixed"], TITLES["adaptive_user"])):
+        groups = [chosen(mine)[name] for mine in shares.values()]
+        found = [figures_of(group)["recall@20"] for group in groups]
+        errors = [value["std"] for value in found] if len(asked.seeds) > 1 else None
+        recall.errorbar(
+            places, [value["mean"] for value in found], errors, capsize=2, label=name, **plots.style(number)
+        )
+        taus = [mean(run["settings"].get("tau", run["tau_0"]) for run in group) for group in groups]
+        what = "best tau of the grid" if name == TITLES["fixed"] else "tau_0 of Adap-tau"
+        temperature.plot(places, taus, label=what, **plots.style(number))
+    recall.set(xlabel="false positives added (% of each user's positives)", ylabel="test recall@20")
+    temperature.set(xlabel="false positives added (% of each user's positives)", ylabel="temperature tau")
+    for panel in (recall, temperature):
+        panel.legend()
+    figure.suptitle(asked.described("Noise for all users"), fontsize=10)
+    return {"": figure}
+
+
+EXPERIMENT = Experiment(
+    name="noise-global",
+    brief="Robustness table: 10 to 50 % false positives, grid search against Adap-tau, and the tau chosen.",
+    runs=runs,
+    table=table,
+    figures=figures,
+    remarks=remarks,
+    taus=(0.1, 0.15, 0.2, 0.25),
+    quick_taus=(0.15, 0.25),
+    shares=(0.1, 0.2, 0.3, 0.4, 0.5),
+    quick_shares=(0.2, 0.5),
+)

@@ -1,0 +1,207 @@
+"""Defaults, presets, protocols, and every bad setting: refused before any data is loaded, in words that help."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from recbole.config import Config
+
+from recbole_adaptau.config.loading import PROPERTIES, notes, read_yaml
+from recbole_adaptau.config.options import Options
+from recbole_adaptau.errors import DataError, OptionError
+from tests.conftest import checkerboard, write_inter
+from tests.helpers import build
+
+SAMPLED = {"distribution": "uniform", "sample_num": 5}
+
+BAD_SETTINGS = {
+    "misspelt strategy": ({"tau_strategy": "adaptive_users"}, "tau_strategy = 'adaptive_users'.*mean 'adaptive_user'"),
+    "strategy of another type": ({"tau_strategy": 3}, "tau_strategy = 3 is not one of none, fixed"),
+    "misspelt negatives": ({"negatives": "inbatch"}, "negatives = 'inbatch'.*mean 'in_batch'"),
+    "misspelt distribution": ({"negative_distribution": "popular"}, "mean 'popularity'"),
+    "misspelt form": ({"tau_form": "variances"}, "tau_form.*mean 'with_variances'"),
+    "misspelt normalization": ({"normalization": "y-y"}, "normalization = 'y-y'.*mean 'Y-Y'"),
+    "misspelt score": ({"test_score": "cosin"}, "mean 'cosine'"),
+    "misspelt schedule": ({"lr_schedule": "liner"}, "mean 'linear'"),
+    "tau of zero": ({"tau": 0}, "tau = 0: must be a number at least 0.0001"),
+    "negative tau": ({"tau": -0.1}, "tau = -0.1"),
+    "tau not a number": ({"tau": "warm"}, "tau = 'warm': must be a number"),
+    "tau nan": ({"tau": float("nan")}, "tau = nan"),
+    "tau infinite": ({"tau_max": float("inf")}, "tau_max = inf"),
+    "tau below its bound": ({"tau_strategy": "fixed", "tau": 0.01}, "tau = 0.01 is below tau_min = 0.02"),
+    "bounds the wrong way": ({"tau_min": 0.5, "tau_max": 0.1}, "tau_min = 0.5 is above tau_max = 0.1"),
+    "beta of zero": ({"user_beta": 0}, "user_beta = 0: must be a number at least 1e-06"),
+    "negative beta": ({"user_beta": -1.0}, "user_beta = -1.0"),
+    "quantile of one": ({"user_threshold": 1.0}, "user_threshold = 1.0: must be a number above 0.* below 1.*'mean'"),
+    "quantile of zero": ({"user_threshold": 0.0}, "user_threshold = 0.0"),
+    "quantile above one": ({"user_threshold": 90}, "user_threshold = 90"),
+    "threshold misspelt": ({"user_threshold": "median"}, "user_threshold = 'median'"),
+    "user quantile of one": ({"tau_user_quantile": 1.0}, "tau_user_quantile = 1.0"),
+    "loss temperature misspelt": ({"user_loss_tau": "tau0"}, "user_loss_tau = 'tau0'.*or 'tau_0'"),
+    "no negatives": ({"num_negatives": 0}, "num_negatives = 0: must be a whole number of at least 1"),
+    "half a negative": ({"num_negatives": 10.5}, "num_negatives = 10.5"),
+    "dropout of one": ({"embedding_dropout": 1.0}, "embedding_dropout = 1.0"),
+    "edge dropout negative": ({"edge_dropout": -0.1}, "edge_dropout = -0.1"),
+    "half a layer": ({"n_layers": 1.5}, "n_layers = 1.5: must be a whole number"),
+    "negative L2": ({"reg_weight": -1}, "reg_weight = -1"),
+    "flag not a flag": ({"mask_hits": "maybe"}, "mask_hits = 'maybe': must be True or False"),
+    "per_row without sampled negatives": ({"negatives": "per_row"}, "per_row.*train_neg_sample_args is None"),
+    "shared with sampled negatives": ({"train_neg_sample_args": SAMPLED}, "negatives = shared draws its own"),
+    "none with a temperature": ({"tau_strategy": "none", "tau": 0.2}, "none has no temperature, but tau = 0.2"),
+    "none with a user's temperature": ({"tau_strategy": "none", "user_beta": 2.0}, "user_beta = 2.0 is set: remove"),
+    "none with normalisation": ({"tau_strategy": "none", "normalization": "Y-Y"}, "none means no normalisation"),
+    "none with cosine": ({"tau_strategy": "none", "test_score": "cosine"}, "cosine contradicts"),
+    "adaptive without normalisation": ({"normalization": "Y-N"}, "needs normalization = Y-Y, not Y-N"),
+    "in_batch alone": ({"negatives": "in_batch", "train_batch_size": 1}, "train_batch_size of at least 2"),
+    "valid metric not measured": ({"valid_metric": "MAP@20"}, "valid_metric = MAP@20: MAP is not among metrics"),
+    "valid k not measured": ({"valid_metric": "NDCG@7"}, "valid_metric = NDCG@7: 7 is not among topk"),
+    "valid metric without k": ({"valid_metric": "NDCG"}, "valid_metric = NDCG: no k is not among topk"),
+    "valid metric a number": ({"valid_metric": 5}, "valid_metric = 5: 5 is not among metrics"),
+    "unknown metric": ({"metrics": ["NDGC"]}, "'NDGC' does not rank items.*mean 'NDCG'"),
+    "metric of another kind": ({"metrics": ["AUC"], "valid_metric": "AUC"}, "'AUC' does not rank items"),
+    "topk of zero": ({"topk": [0, 20]}, r"topk = \[0, 20\]: must be a list of whole numbers"),
+    "epochs a word": ({"epochs": "abc"}, "epochs = 'abc': must be a whole number"),
+    "learning rate a word": ({"learning_rate": "abc"}, "learning_rate = 'abc': must be a number above 0"),
+    "learning rate negative": ({"learning_rate": -1}, "learning_rate = -1"),
+    "batch of zero": ({"train_batch_size": 0}, "train_batch_size = 0: must be a whole number of at least 1"),
+    "seed a word": ({"seed": "abc"}, "seed = 'abc'"),
+    "unknown learner": ({"learner": "adm"}, "learner = 'adm'.*mean 'adam'"),
+    "run folder a number": ({"run_folder": 123}, "run_folder = 123: must be a path"),
+    "no strategy": ({"tau_strategy": None}, "tau_strategy = None: it needs a value"),
+    "learned with the positive elsewhere": ({"tau_strategy": "learned", "positive_tau": "tau_0"}, "learns one temp"),
+    "misspelt protocol": ({"protocol": "honset"}, "protocol = 'honset'.*mean 'honest'"),
+    "paper protocol without a given split": ({"protocol": "paper"}, "needs data with a given split"),
+    "misspelt preset": ({"preset": "autors"}, "preset = 'autors'.*mean 'authors'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_SETTINGS)
+def test_bad_setting_is_refused_with_key_value_and_remedy(case):
+    settings, message = BAD_SETTINGS[case]
+    with pytest.raises(OptionError, match=re.compile(message, re.S)):
+        Config("AdapTauLightGCN", "ml-100k", config_dict=settings)
+
+
+# Those of the leaderboard are settings for many models: tests/e2e/test_leaderboard.py reads them.
+YAML = [path for path in sorted(PROPERTIES.rglob("*.yaml")) if path.parent.name != "benchmark"]
+
+
+@pytest.mark.parametrize("path", YAML, ids=lambda path: path.stem)
+def test_every_yaml_of_ours_builds_and_each_line_is_read(path):
+    content = read_yaml(path)
+    if path.parent.name == "preset":
+        runs = [run.split("/") for run in content["by_run"]]
+        for model, *dataset in runs:
+            config = Config(model, dataset[0] if dataset else "ml-100k", config_dict={"preset": path.stem})
+            want = {**content, **content["by_run"].get(model, {})}
+            want |= content["by_run"]["/".join([model, *dataset])]
+            want.pop("by_run")
+            assert {key: config[key] for key in want} == want
+    else:
+        model = path.stem if path.parent.name == "model" else "AdapTauMF"
+        model = "AdapTauBPR" if model == "AdapTau" else model  # which has no file of its own
+        config = Config(model, "ml-100k")
+        derived = {"run_folder", "train_neg_sample_args"}
+        assert {key: config[key] for key in content if key not in derived} == {
+            key: value for key, value in content.items() if key not in derived
+        }
+
+
+def test_every_option_has_its_default_in_yaml_and_is_typed():
+    assert Options.from_config(Config("AdapTauMF", "ml-100k")).tau_strategy == "adaptive_user"
+    known = read_yaml(PROPERTIES / "overall.yaml")
+    assert set(Options.__dataclass_fields__) <= set(known)
+
+
+def test_the_users_word_wins_over_preset_and_defaults(tmp_path):
+    (tmp_path / "mine.yaml").write_text("user_beta: 3.0\nreg_weight: 1e-4\n")
+    config = Config("AdapTauMF", "ml-100k", ["mine.yaml"], {"preset": "authors", "user_beta": 4.0})
+    assert config["user_beta"] == 4.0 and config["reg_weight"] == 1e-4
+    assert config["positive_tau"] == "tau_0", "from the preset"
+    assert config["tau_min"] == 0.02, "from the defaults"
+
+
+def test_none_takes_inner_products_without_being_told():
+    options = Options.from_config(Config("AdapTauMF", "ml-100k", config_dict={"tau_strategy": "none"}))
+    assert options.normalization == "N-N" and not options.normalize_users and not options.normalize_items
+
+
+@pytest.mark.parametrize("model", ["AdapTauMF", "BPR"])
+def test_unknown_option_is_named_with_its_nearest(model):
+    config = Config(model, "ml-100k", config_dict={"learning_rat": 0.1, "use_gpu": False})
+    assert notes(config) == ["No part of this program reads the option 'learning_rat'. Did you mean 'learning_rate'?"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "note"),
+    [
+        ({"tau": 0.2}, "tau = 0.2 has no effect with tau_strategy = adaptive_user."),
+        ({"tau_strategy": "fixed", "user_beta": 3.0}, "user_beta = 3.0 has no effect with tau_strategy = fixed."),
+        ({"tau_strategy": "learned", "tau_form": "with_variances"}, "tau_form = 'with_variances' has no effect"),
+        ({"negatives": "full", "num_negatives": 5}, "num_negatives = 5 has no effect with negatives = full."),
+        ({"negative_alpha": 3.0}, "negative_alpha = 3.0 has no effect with uniform negatives."),
+        ({"logq_correction": True}, "logq_correction = True has no effect with uniform negatives."),
+    ],
+)
+def test_an_option_without_effect_is_named(settings, note):
+    (found,) = notes(Config("AdapTauMF", "ml-100k", config_dict=settings))
+    assert found.startswith(note)
+
+
+def test_settings_that_matter_are_not_remarked_on():
+    settings = {"negative_distribution": "popularity", "negative_alpha": 0.5, "logq_correction": True, "user_beta": 2.0}
+    assert notes(Config("AdapTauMF", "ml-100k", config_dict=settings)) == []
+
+
+def test_recboles_own_models_keep_recboles_defaults():
+    config = Config("BPR", "ml-100k")
+    assert config["valid_metric"] == "MRR@10" and config["topk"] == [10] and config["run_folder"] is None
+    assert config["tau_strategy"] is None and config["checkpoint_dir"] == "saved"
+
+
+@pytest.fixture
+def given_split(tmp_path):
+    train, valid, test = checkerboard()
+    for part, pairs in {"train": train + valid, "fit": train, "valid": valid, "test": test}.items():
+        write_inter(tmp_path / "dataset", "split", pairs, part)
+    sidecar = {"given_split": {"paper": ["train", "test", "test"], "honest": ["fit", "valid", "test"]}}
+    sidecar["load_col"] = {"inter": ["user_id", "item_id"]}
+    (tmp_path / "dataset/split/split.yaml").write_text(yaml.safe_dump(sidecar))
+
+
+@pytest.mark.parametrize(("protocol", "sizes"), [("paper", (528, 48, 48)), ("honest", (480, 48, 48))])
+@pytest.mark.parametrize("model", ["AdapTauMF", "BPR"])
+def test_a_given_split_just_works_in_both_protocols(given_split, model, protocol, sizes):
+    built = build(model, {"protocol": protocol, "state": "ERROR"}, "split")
+    assert tuple(len(part._dataset) for part in (built.train, built.valid, built.test)) == sizes
+    same = built.valid._dataset.inter_feat["item_id"].tolist() == built.test._dataset.inter_feat["item_id"].tolist()
+    assert same is (protocol == "paper")
+
+
+def test_honest_is_the_default_protocol(given_split):
+    assert Config("AdapTauMF", "split")["benchmark_filename"] == ["fit", "valid", "test"]
+
+
+@pytest.mark.parametrize("name", ["../secret", "a/b", ".hidden"])
+def test_a_dataset_is_a_name_not_a_path(name):
+    with pytest.raises(DataError, match="is not a name"):
+        Config("AdapTauMF", name)
+
+
+def test_broken_yaml_beside_a_dataset_is_named(tmp_path):
+    folder = Path("dataset/odd")
+    folder.mkdir(parents=True)
+    (folder / "odd.yaml").write_text("given_split: [")
+    with pytest.raises(OptionError, match=r"odd\.yaml is not valid YAML"):
+        Config("AdapTauMF", "odd")
+    (folder / "odd.yaml").write_text("- a list")
+    with pytest.raises(OptionError, match="must hold 'key: value' lines, not a list"):
+        Config("AdapTauMF", "odd")
+
+
+def test_run_folders_of_one_second_do_not_collide():
+    first = Config("AdapTauMF", "ml-100k")["run_folder"]
+    Path(first).mkdir(parents=True)
+    second = Config("AdapTauMF", "ml-100k")["run_folder"]
+    assert first != second and first.startswith("runs/ml-100k/AdapTauMF/")

@@ -1,0 +1,177 @@
+"""The losses and their gradients against naive float64 loops."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recbole_adaptau.core.losses import candidate_logsumexp, row_logsumexp, softmax_loss, unit_rows
+
+
+def naive_lse(users, candidates, tau, log_weight, left_out):
+    rows = []
+    for b in range(len(users)):
+        terms = [
+            torch.exp((users[b] @ candidates[j]) / tau[b]) * math.exp(log_weight[j])
+            for j in range(len(candidates))
+            if (b, j) not in left_out
+        ]
+        rows.append(torch.log(torch.stack(terms).sum()) if terms else torch.tensor(-math.inf).double())
+    return torch.stack(rows)
+
+
+def inputs(seed, rows=4, columns=7, d=3):
+    generator = torch.Generator().manual_seed(seed)
+    users = torch.randn(rows, d, generator=generator).double().requires_grad_()
+    candidates = torch.randn(columns, d, generator=generator).double().requires_grad_()
+    tau = (0.1 + torch.rand(rows, generator=generator)).double().requires_grad_()
+    log_weight = torch.randn(columns, generator=generator).double()
+    left_out = {(b, j) for b in range(rows) for j in range(columns) if (b * 3 + j * 5 + seed) % 4 == 0}
+    return users, candidates, tau, log_weight, left_out
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.integers(0, 1000),
+    st.sampled_from([1 << 20, 9, 4, 1]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([60, math.inf]),
+)
+def test_candidate_logsumexp_and_gradients_equal_the_naive_loop(seed, max_scores, weighted, masked, max_logit):
+    users, candidates, tau, log_weight, left_out = inputs(seed)
+    if not weighted:
+        log_weight = torch.zeros_like(log_weight)
+    left_out = left_out if masked else set()
+    hits = tuple(torch.tensor(sorted(left_out)).T) if left_out else None
+    got = candidate_logsumexp(users, candidates, tau, log_weight if weighted else None, hits, max_logit, max_scores)
+    want = naive_lse(users, candidates, tau, log_weight, left_out)
+    assert torch.allclose(got, want)
+    weights = torch.arange(1.0, len(users) + 1).double()
+    ours = torch.autograd.grad((got * weights).sum(), (users, candidates, tau))
+    naive = torch.autograd.grad((want * weights).sum(), (users, candidates, tau))
+    for a, b in zip(ours, naive, strict=True):
+        assert torch.allclose(a, b)
+
+
+@pytest.mark.parametrize("max_scores", [1 << 20, 3])
+def test_a_row_without_negatives_is_minus_infinity_and_has_no_gradient(max_scores):
+    users, candidates, tau, _, _ = inputs(0, rows=2, columns=3)
+    hits = (torch.zeros(3, dtype=torch.long), torch.arange(3))
+    got = candidate_logsumexp(users, candidates, tau, hits=hits, max_scores=max_scores)
+    assert torch.isneginf(got[0]) and torch.isfinite(got[1])
+    pos = (users * users).sum(1).detach()
+    for inside in (True, False):
+        loss = softmax_loss(pos / tau.detach(), got, inside)
+        assert loss[0] == 0
+        gradients = torch.autograd.grad(loss.sum(), (users, candidates, tau), retain_graph=True)
+        assert all(torch.isfinite(g).all() for g in gradients)
+        assert (gradients[0][0] == 0).all() and gradients[2][0] == 0
+
+
+@pytest.mark.parametrize("max_scores", [1 << 20, 9])
+def test_memory_kept_between_batches_mixes_no_two_of_them(max_scores):
+    """Two losses before the first backward pass, and a graph gone through twice, as without the kept memory."""
+    first, second = inputs(0), inputs(1, rows=6, columns=9)
+    graphs = [candidate_logsumexp(*given[:3], max_scores=max_scores) for given in (first, second)]
+    for _ in range(2):
+        for (users, candidates, tau, *_), lse in zip((first, second), graphs, strict=True):
+            naive = torch.logsumexp(users @ candidates.T / tau.unsqueeze(1), 1)
+            assert torch.allclose(lse, naive)
+            want = torch.autograd.grad(naive.sum(), (users, candidates, tau))
+            got = torch.autograd.grad(lse.sum(), (users, candidates, tau), retain_graph=True)
+            for a, b in zip(got, want, strict=True):
+                assert torch.allclose(a, b)
+
+
+def test_softmax_loss_is_minus_log_softmax():
+    torch.manual_seed(0)
+    pos, neg, tau = torch.randn(5).double(), torch.randn(5, 9).double(), torch.rand(5).double() + 0.1
+    logits = torch.cat([pos[:, None], neg], 1) / tau[:, None]
+    assert torch.allclose(softmax_loss(pos / tau, row_logsumexp(neg, tau), True), -torch.log_softmax(logits, 1)[:, 0])
+    outside = torch.log(torch.exp(neg / tau[:, None]).sum(1)) - pos / tau
+    assert torch.allclose(softmax_loss(pos / tau, row_logsumexp(neg, tau), False), outside)
+
+
+def test_positive_at_another_temperature_than_its_negatives():
+    torch.manual_seed(1)
+    pos, neg = torch.randn(3).double(), torch.randn(3, 4).double()
+    tau_u, tau_0 = torch.rand(3).double() + 0.1, torch.full((3,), 0.3).double()
+    want = -torch.log(torch.exp(pos / tau_0) / torch.exp(neg / tau_u[:, None]).sum(1))
+    assert torch.allclose(softmax_loss(pos / tau_0, row_logsumexp(neg, tau_u), False), want)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.floats(0.01, 1.0),
+    st.sampled_from([0.0, 1e-30, 1.0, 1e3]),
+    st.sampled_from([torch.float32, torch.bfloat16]),
+    st.booleans(),
+)
+def test_loss_and_gradients_are_finite_from_tau_001_up(tau, scale, dtype, inside):
+    """Also for zero vectors, equal vectors and bfloat16."""
+    torch.manual_seed(0)
+    users = (torch.randn(6, 8) * scale).to(dtype)
+    users[0] = users[1]
+    users.requires_grad_()
+    items = (torch.randn(10, 8) * scale).to(dtype).requires_grad_()
+    u, i = unit_rows(users), unit_rows(items)
+    temperature = torch.full((6,), tau, requires_grad=True)
+    lse = candidate_logsumexp(u, i, temperature, max_logit=1.05 / tau)
+    loss = softmax_loss((u * i[:6]).sum(1) / temperature, lse, inside).mean()
+    loss.backward()
+    assert torch.isfinite(loss)
+    for tensor in (users, items, temperature):
+        assert torch.isfinite(tensor.grad).all()
+
+
+def test_autocast_keeps_the_sum_in_float32():
+    torch.manual_seed(0)
+    u = F.normalize(torch.randn(8, 16), dim=1)
+    i = F.normalize(torch.randn(64, 16), dim=1)
+    tau = torch.full((8,), 0.02)
+    exact = candidate_logsumexp(u, i, tau)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = candidate_logsumexp(u, i, tau)
+    assert inside.dtype == torch.float32 and torch.allclose(exact, inside)
+
+
+def test_memory_is_bounded_by_the_chunk():
+    """A catalogue of 200,000 with at most 1,000,000 scores at once gives what all 12.8 million at once give."""
+    torch.manual_seed(0)
+    u = torch.randn(64, 4, dtype=torch.float64, requires_grad=True)
+    i = torch.randn(200_000, 4, dtype=torch.float64, requires_grad=True)
+    tau = torch.full((64,), 0.5, dtype=torch.float64)
+    widths = []
+    whole = candidate_logsumexp(u, i, tau)
+    grads = torch.autograd.grad(whole.sum(), (u, i))
+    original = torch.Tensor.amax
+
+    def spy(self, *args, **kwargs):
+        widths.append(self.numel())
+        return original(self, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.Tensor, "amax", spy)
+        parts = candidate_logsumexp(u, i, tau, max_scores=1_000_000)
+    assert len(widths) == 13 and max(widths) <= 1_000_000
+    chunked = torch.autograd.grad(parts.sum(), (u, i))
+    assert torch.allclose(whole, parts)
+    for a, b in zip(grads, chunked, strict=True):
+        assert torch.allclose(a, b)
+
+
+def test_unit_rows_and_its_gradient_are_those_of_normalize():
+    torch.manual_seed(0)
+    x = torch.randn(7, 5, dtype=torch.float64)
+    x[1] = 0.0
+    x[2] *= 1e-20
+    x.requires_grad_()
+    weights = torch.randn(7, 5, dtype=torch.float64)
+    assert torch.allclose(unit_rows(x), F.normalize(x, dim=1))
+    (ours,) = torch.autograd.grad((unit_rows(x) * weights).sum(), x)
+    (theirs,) = torch.autograd.grad((F.normalize(x, dim=1) * weights).sum(), x)
+    assert torch.allclose(ours, theirs)

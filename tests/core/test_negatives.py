@@ -1,0 +1,121 @@
+"""Which items become negatives, how often, and which scores are left out."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recbole_adaptau.core.interactions import Interactions
+from recbole_adaptau.core.negatives import SharedNegatives, rows_of_negatives
+
+N_USERS, N_ITEMS = 6, 9  # the padding included
+
+
+def planted(seed=0):
+    rng = np.random.default_rng(seed)
+    pairs = {(int(rng.integers(1, N_USERS)), int(rng.integers(1, N_ITEMS))) for _ in range(14)}
+    users, items = np.array(sorted(pairs)).T
+    return Interactions(users, items, N_USERS, N_ITEMS), pairs
+
+
+def test_interactions_drop_duplicates_and_group_by_user():
+    data = Interactions(np.array([2, 1, 2, 2]), np.array([3, 1, 3, 1]), 4, 5)
+    assert list(zip(data.users.tolist(), data.items.tolist(), strict=True)) == [(1, 1), (2, 1), (2, 3)]
+    assert data.user_counts.tolist() == [0, 1, 2, 0]
+    assert data.item_counts.tolist() == [0, 2, 0, 1, 0]
+    assert data.active_users.tolist() == [1, 2]
+    rows, items = data.positives_of(torch.tensor([2, 3, 1, 2]))
+    assert list(zip(rows.tolist(), items.tolist(), strict=True)) == [(0, 1), (0, 3), (2, 1), (3, 1), (3, 3)]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from(["shared", "in_batch", "full"]),
+    st.sampled_from(["uniform", "popularity"]),
+    st.booleans(),
+)
+def test_hits_are_exactly_the_scores_to_leave_out(seed, mode, distribution, mask_hits):
+    data, pairs = planted(seed)
+    torch.manual_seed(seed)
+    negatives = SharedNegatives(data, mode, 4, distribution, mask_hits=mask_hits)
+    order = torch.randperm(len(data))[:5]
+    users, positives = data.users[order], data.items[order]
+    drawn = negatives.draw(users, positives)
+    items = drawn.items.tolist()
+    assert len(set(items)) == len(items) and 0 not in items and max(items) < N_ITEMS
+    want = {
+        (row, column)
+        for row, user in enumerate(users.tolist())
+        for column, item in enumerate(items)
+        if item == positives[row] or (mask_hits and (user, item) in pairs)
+    }
+    assert set(zip(*(part.tolist() for part in drawn.hits), strict=True)) == want
+    if mode == "full":
+        assert items == list(range(1, N_ITEMS))
+    if mode == "in_batch":
+        assert items == sorted(set(positives.tolist()))
+        repeats = torch.exp(drawn.log_weight).round().long().tolist()
+        assert dict(zip(items, repeats, strict=True)) == {i: positives.tolist().count(i) for i in items}
+
+
+def test_uniform_draw_has_no_repeats_and_reaches_every_item():
+    data, _ = planted()
+    negatives = SharedNegatives(data, "shared", 3)
+    torch.manual_seed(0)
+    draws = torch.cat([negatives.draw(data.users[:1], data.items[:1]).items for _ in range(4000)])
+    counts = torch.bincount(draws, minlength=N_ITEMS)
+    assert counts[0] == 0
+    assert counts[1:] / 4000 == pytest.approx(np.full(8, 3 / 8), abs=0.03)
+
+
+def test_popularity_follows_training_counts_to_the_power_alpha():
+    data = Interactions(np.array([1, 2, 3, 4, 1, 2]), np.array([1, 1, 1, 1, 2, 3]), 5, 6)
+    negatives = SharedNegatives(data, "shared", 4, "popularity", alpha=0.5)
+    torch.manual_seed(0)
+    totals = torch.zeros(6)
+    for _ in range(3000):
+        drawn = negatives.draw(data.users[:1], data.items[:1])
+        totals[drawn.items] += torch.exp(drawn.log_weight)
+    assert totals / totals.sum() == pytest.approx([0, 0.5, 0.25, 0.25, 0, 0], abs=0.02)
+
+
+@pytest.mark.parametrize("mode", ["shared", "in_batch"])
+def test_correction_makes_the_expected_sum_uniform(mode):
+    """E[Σ w_j g(j)] over draws, with w from the correction, is proportional to Σ_j g(j) over the drawable items."""
+    data = Interactions(np.array([1, 2, 3, 4, 1, 2]), np.array([1, 1, 1, 1, 2, 3]), 5, 4)
+    negatives = SharedNegatives(data, mode, 2, "popularity", correct=True)
+    torch.manual_seed(0)
+    weights = torch.zeros(4)
+    for _ in range(4000):
+        order = torch.randint(len(data), (3,))
+        drawn = negatives.draw(data.users[order], data.items[order])
+        weights[drawn.items] += torch.exp(drawn.log_weight)
+    assert weights[1:] / weights.sum() == pytest.approx(np.full(3, 1 / 3), abs=0.03)
+
+
+def test_a_catalogue_no_larger_than_the_draw_is_taken_whole():
+    data, _ = planted()
+    drawn = SharedNegatives(data, "shared", 1024, correct=True).draw(data.users[:2], data.items[:2])
+    assert drawn.items.tolist() == list(range(1, N_ITEMS)) and drawn.log_weight is None
+
+
+def test_popularity_is_drawn_and_corrected_on_a_small_catalogue_too():
+    """More draws than items: repeats weigh more, items without a training positive are never drawn."""
+    data = Interactions(np.array([1, 2, 3, 1]), np.array([1, 1, 1, 2]), 4, 6)
+    negatives = SharedNegatives(data, "shared", 100, "popularity", correct=True)
+    drawn = negatives.draw(data.users[:1], data.items[:1])
+    assert set(drawn.items.tolist()) <= {1, 2}
+    assert (drawn.log_weight < 10).all()
+
+
+def test_a_batch_of_one_in_batch_has_no_negatives():
+    data, _ = planted()
+    drawn = SharedNegatives(data, "in_batch", 5).draw(data.users[:1], data.items[:1])
+    assert drawn.hits[0].tolist() == [0] and drawn.hits[1].tolist() == [0] and len(drawn.items) == 1
+
+
+def test_recboles_sample_major_negatives_become_rows():
+    # Rows a, b, c with two negatives each: RecBole hands out a1 b1 c1 a2 b2 c2.
+    assert rows_of_negatives(torch.tensor([1, 2, 3, 11, 12, 13]), 3).tolist() == [[1, 11], [2, 12], [3, 13]]

@@ -1,0 +1,81 @@
+"""Propagation against dense matrices and against RecBole's own LightGCN."""
+
+import numpy as np
+import pytest
+import torch
+
+from recbole_adaptau.core.interactions import Interactions
+from recbole_adaptau.core.propagation import Propagation
+
+
+def graph(seed=0, n_users=7, n_items=9):
+    rng = np.random.default_rng(seed)
+    return Interactions(rng.integers(1, n_users - 1, 20), rng.integers(1, n_items, 20), n_users, n_items)
+
+
+def dense(data):
+    size = data.n_users + data.n_items
+    a = torch.zeros(size, size, dtype=torch.float64)
+    for user, item in zip(data.users.tolist(), data.items.tolist(), strict=True):
+        a[user, data.n_users + item] = a[data.n_users + item, user] = 1.0
+    degree = a.sum(1).clamp_min(1.0)
+    return a / torch.sqrt(degree[:, None] * degree[None, :])
+
+
+@pytest.mark.parametrize("columns", [5, 32, 70])  # 32 are done at a time
+@pytest.mark.parametrize("layers", [0, 1, 3])
+def test_forward_and_backward_equal_the_dense_polynomial(layers, columns):
+    data = graph()
+    a = dense(data)
+    x = torch.randn(len(a), columns, requires_grad=True)
+    want = sum(torch.linalg.matrix_power(a, k) for k in range(layers + 1)) @ x.double() / (layers + 1)
+    got = Propagation(data, layers)(x)
+    assert torch.allclose(got.double(), want, atol=1e-6)
+    weights = torch.randn_like(got)
+    (ours,) = torch.autograd.grad((got * weights).sum(), x)
+    (naive,) = torch.autograd.grad((want * weights).sum(), x)
+    assert torch.allclose(ours, naive, atol=1e-5)
+
+
+def test_nodes_without_edges_and_the_padding_keep_their_own_embedding():
+    data = graph()
+    x = torch.randn(data.n_users + data.n_items, 4)
+    out = Propagation(data, 3)(x)
+    for node in (0, data.n_users, data.n_users - 1):
+        assert torch.allclose(out[node], x[node] / 4)
+
+
+def test_edge_dropout_is_symmetric_unbiased_and_off_in_evaluation():
+    data = graph()
+    propagation = Propagation(data, 2, edge_dropout=0.4)
+    torch.manual_seed(0)
+    total = torch.zeros(propagation.size, propagation.size)
+    for _ in range(800):
+        a = propagation.matrix().to_dense()
+        assert torch.equal(a, a.T)
+        total += a
+    assert torch.allclose(total / 800, dense(data).float(), atol=0.08)
+    assert not torch.equal(propagation.matrix().to_dense(), propagation.matrix().to_dense())
+    propagation.eval()
+    assert torch.allclose(propagation.matrix().to_dense(), dense(data).float())
+
+
+def test_edge_dropout_gradient_uses_the_same_dropped_graph():
+    data = graph()
+    propagation = Propagation(data, 1, edge_dropout=0.5)
+    x = torch.randn(propagation.size, 3, requires_grad=True)
+    torch.manual_seed(3)
+    kept = propagation.matrix().to_dense()
+    torch.manual_seed(3)
+    out = propagation(x)
+    (ours,) = torch.autograd.grad(out.square().sum(), x)
+    (naive,) = torch.autograd.grad(((x + kept @ x) / 2).square().sum(), x)
+    assert torch.allclose(ours, naive, atol=1e-5)
+
+
+def test_message_dropout_changes_training_only():
+    propagation = Propagation(graph(), 2, message_dropout=0.5)
+    x = torch.randn(propagation.size, 3)
+    assert not torch.equal(propagation(x), propagation(x))
+    propagation.eval()
+    assert torch.equal(propagation(x), propagation(x))

@@ -1,0 +1,290 @@
+"""Each strategy against its formula, on embeddings made up for the purpose."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import brentq
+
+from recbole_adaptau.config.options import Options
+from recbole_adaptau.core import epoch_view as view
+from recbole_adaptau.core.epoch_view import EpochView
+from recbole_adaptau.core.interactions import Interactions
+from recbole_adaptau.core.strategies import STRATEGIES
+
+DEFAULTS = dict(
+    tau_strategy="adaptive_user", tau=0.1, tau_min=0.02, tau_max=1.0, tau_form="simplified", tau_startup_gap=0.7,
+    tau_startup_min_gap=0.2, tau_startup_epochs=0, tau_user_quantile=0.0, user_beta=1.0, user_threshold="mean",
+    user_loss_average=False, user_loss_tau=1.0, positive_tau="tau_u", positive_in_denominator=True,
+    normalization="Y-Y", test_score="auto", negatives="shared", num_negatives=8,
+    negative_distribution="uniform", negative_alpha=1.0, mask_hits=False,
+    logq_correction=False, embedding_size=16, initial_embeddings="xavier", reg_weight=0.0, reg_negatives=False,
+    embedding_dropout=0.0, lr_schedule="constant", popularity_prior=False, item_neighbours=0, neighbour_weight=0.5,
+    tau_user_balance=0.0, user_dropout_count=0.0, loss_user_balance=0.0,
+)  # fmt: skip
+N_USERS, N_ITEMS = 6, 40
+
+
+def solve_w(x):
+    """The principal branch of w exp(w) = x, by bisection."""
+    return -1.0 if x <= -1 / math.e else brentq(lambda w: w * math.exp(w) - x, -1.0, 20.0, xtol=1e-14)
+
+
+def make(name, **changes):
+    return STRATEGIES[name](Options(**{**DEFAULTS, "tau_strategy": name, **changes}), N_USERS)
+
+
+def planted(separation=3.0, cold_user=False):
+    """Users 1..5 (5 has no positive if cold_user) near their own items; padding rows hold poison."""
+    rng = np.random.default_rng(0)
+    users, items = rng.normal(size=(N_USERS, 16)), rng.normal(size=(N_ITEMS, 16))
+    pairs = [(u, 7 * (u - 1) + k + 1) for u in range(1, N_USERS - cold_user) for k in range(2 + u % 2)]
+    for u, i in pairs:
+        items[i] += separation * users[u]
+    users /= np.linalg.norm(users, axis=1, keepdims=True)
+    items /= np.linalg.norm(items, axis=1, keepdims=True)
+    users[0], items[0] = 1e6, -1e6
+    return torch.from_numpy(users), torch.from_numpy(items), pairs
+
+
+def view_of(users, items, pairs, epoch=1, min_user_count=0, prior=None):
+    u, i = np.array(pairs).T
+    return EpochView(epoch, lambda: (users, items), Interactions(u, i, N_USERS, N_ITEMS), min_user_count, prior)
+
+
+@pytest.mark.parametrize("cold_user", [False, True])
+@pytest.mark.parametrize("form", ["simplified", "with_variances"])
+def test_tau_0_equals_brute_force_over_all_pairs_without_padding(form, cold_user):
+    users, items, pairs = planted(cold_user=cold_user)
+    active = sorted({u for u, _ in pairs})
+    everything = np.array([[float(users[u] @ items[i]) for i in range(1, N_ITEMS)] for u in active])
+    positive = np.array([float(users[u] @ items[i]) for u, i in pairs])
+    gap, d = positive.mean() - everything.mean(), positive.var() - everything.var()
+    ratio = math.log(len(active) * (N_ITEMS - 1) / (2 * len(pairs)))
+    want = gap / ratio if form == "simplified" else d / (-gap + math.sqrt(gap**2 + 2 * d * ratio))
+    strategy = make("adaptive", tau_form=form)
+    strategy.begin_epoch(view_of(users, items, pairs))
+    assert strategy.tau_0.item() == pytest.approx(want, rel=1e-5)
+    assert 0.02 < want < 1.0
+
+
+def test_only_users_above_the_quantile_count_when_asked():
+    users, items, pairs = planted()
+    counted = {1, 3, 5}  # those with three positives; the others have two
+    everything = [float(users[u] @ items[i]) for u in counted for i in range(1, N_ITEMS)]
+    positive = [float(users[u] @ items[i]) for u, i in pairs if u in counted]
+    view = view_of(users, items, pairs, min_user_count=2)
+    assert view.gap == pytest.approx(np.mean(positive) - np.mean(everything), rel=1e-5)
+    assert view.log_ratio == pytest.approx(math.log(3 * (N_ITEMS - 1) / (2 * len(positive))), rel=1e-6)
+
+
+def test_the_authors_first_tau_0_on_gowalla():
+    """Their log has 0.10894 while they assume a gap of 0.7: n and D of the 22,490 users with more than 10 positives.
+
+    Of all 29,858 users and 810,128 positives it would be 0.1056.
+    """
+    counts = np.repeat([10, 33, 34], [7368, 22490 * 34 - 746347, 746347 - 22490 * 33])
+    users = np.repeat(np.arange(1, len(counts) + 1), counts)
+    items = np.concatenate([np.arange(1, count + 1) for count in counts])
+    data = Interactions(users, items, len(counts) + 1, 40982)
+    view = EpochView(0, lambda: (torch.empty(0), torch.empty(0)), data, min_user_count=10)
+    assert 0.7 / view.log_ratio == pytest.approx(0.10894, abs=5e-6)
+
+
+def test_gradient_magnitude_equals_brute_force():
+    users, items, pairs = planted()
+    view = view_of(users, items, pairs)
+    want = []
+    for u in range(1, N_USERS):
+        scores = np.array([float(users[u] @ items[i]) for i in range(1, N_ITEMS)]) / 0.3
+        p = np.exp(scores) / np.exp(scores).sum()
+        mass = sum(p[i - 1] for v, i in pairs if v == u)
+        want.append(2 / ((N_ITEMS - 1) * 0.3) * mass * (1 - mass))
+    got = view.gradient_magnitude(lambda ids, _: torch.full((len(ids),), 0.3))
+    assert got == pytest.approx(np.mean(want), rel=1e-4)
+
+
+@pytest.mark.parametrize("balance", [0.5, 1.0])
+def test_users_can_count_more_alike_in_the_gap(balance):
+    users, items, pairs = planted()
+    view = EpochView(1, lambda: (users, items), Interactions(*np.array(pairs).T, N_USERS, N_ITEMS), balance=balance)
+    counts = np.bincount([u for u, _ in pairs])
+    scores = [(counts[u] ** -balance, float(users[u] @ items[i])) for u, i in pairs]
+    positive = sum(w * f for w, f in scores) / sum(w for w, _ in scores)
+    mu = np.mean([[float(users[u] @ items[i]) for i in range(1, N_ITEMS)] for u in range(1, N_USERS)])
+    assert view.gap == pytest.approx(positive - mu, abs=1e-6)
+
+
+@pytest.mark.parametrize("scale", [0.3, 100.0])
+def test_a_prior_takes_its_part_of_the_ratio_but_no_more_than_half(scale):
+    users, items, pairs = planted()
+    prior = scale * torch.log(N_ITEMS + 1.0 - torch.arange(N_ITEMS))
+    view = view_of(users, items, pairs, prior=prior)
+    gap = np.mean([prior[i] for _, i in pairs]) - prior[1:].mean().item()
+    ratio = math.log(5 * 39 / (2 * 13))
+    assert (gap < ratio / 2) == (scale < 1), "one case of each kind"
+    strategy = make("adaptive")
+    strategy.begin_epoch(view)
+    assert strategy.tau_0.item() == pytest.approx(view.gap / max(ratio - gap, ratio / 2), rel=1e-5)
+
+
+def test_startup_holds_the_assumed_gap_until_the_measured_one_has_passed():
+    strategy = make("adaptive")
+    ratio = math.log(5 * 39 / (2 * 13))
+    users, items, pairs = planted(separation=0.0)
+    strategy.begin_epoch(view_of(users, items, pairs, epoch=0))
+    assert strategy.tau_0.item() == pytest.approx(0.7 / ratio, rel=1e-5)
+    trained = view_of(*planted(3.0), epoch=1)
+    strategy.begin_epoch(trained)
+    assert strategy.tau_0.item() == pytest.approx(trained.gap / ratio, rel=1e-5)
+
+
+def test_startup_epochs_hold_the_assumed_gap_at_least_so_long():
+    strategy = make("adaptive", tau_startup_epochs=3)
+    for epoch in range(5):
+        view = view_of(*planted(3.0), epoch=epoch)
+        strategy.begin_epoch(view)
+        want = (0.7 if epoch < 3 else view.gap) / view.log_ratio
+        assert strategy.tau_0.item() == pytest.approx(want, rel=1e-5)
+
+
+def test_a_shrinking_gap_cannot_drag_tau_0_to_the_floor_unnoticed(caplog):
+    strategy = make("adaptive")
+    strategy.begin_epoch(view_of(*planted(3.0), epoch=1))
+    assert "lower bound" not in caplog.text
+    users, items, pairs = planted(3.0)
+    items[1:] = items[1]  # every item alike: no gap at all
+    strategy.begin_epoch(view_of(users, items, pairs, epoch=2))
+    assert strategy.tau_0.item() == pytest.approx(0.02)
+    assert "tau_0 is at its lower bound tau_min = 0.02" in caplog.text
+
+
+def test_dense_data_gets_the_upper_bound_and_a_warning(caplog):
+    users, items, _ = planted()
+    pairs = [(u, i) for u in range(1, N_USERS) for i in range(1, 31)]
+    strategy = make("adaptive", tau_max=0.8)
+    strategy.begin_epoch(view_of(users, items, pairs, epoch=0))
+    assert strategy.tau_0.item() == pytest.approx(0.8)
+    assert "denser than one half" in caplog.text
+
+
+def brute_losses(users, items, pairs, tau):
+    """Each user's mean of -log softmax over the whole catalogue, pair by pair."""
+    losses = {}
+    for u, i in pairs:
+        logits = np.array([float(users[u] @ items[j]) / tau for j in range(1, N_ITEMS)])
+        losses.setdefault(u, []).append(np.log(np.exp(logits).sum()) - logits[i - 1])
+    return np.array([np.mean(losses[u]) for u in sorted(losses)])
+
+
+@pytest.mark.parametrize("threshold", ["mean", 0.9])
+@pytest.mark.parametrize("common", [1.0, "tau_0"])
+def test_tau_u_from_the_mean_loss_of_each_user(threshold, common):
+    strategy = make("adaptive_user", user_threshold=threshold, user_beta=0.5, user_loss_tau=common)
+    users, items, pairs = planted(cold_user=True)
+    strategy.begin_epoch(view_of(users, items, pairs, epoch=0))
+    tau_0 = strategy.tau_0.item()
+    assert strategy.tau(torch.arange(1, 6), None).tolist() == pytest.approx([tau_0] * 5), "untrained: all alike"
+    strategy.begin_epoch(view_of(users, items, pairs, epoch=1))
+    losses = brute_losses(users, items, pairs, tau_0 if common == "tau_0" else common)
+    m = losses.mean() if threshold == "mean" else np.quantile(losses, 0.9)
+    arguments = np.maximum(-1 / math.e, (losses - m) / (2 * 0.5))
+    want = [tau_0 * math.exp(solve_w(x)) for x in arguments]
+    assert strategy.tau_u[1:5].numpy() == pytest.approx(np.clip(want, 0.02, 1), rel=1e-4)
+    assert len(set(strategy.tau_u[1:5].tolist())) == 4
+    assert strategy.tau_u[[0, 5]].tolist() == pytest.approx([tau_0] * 2), "padding and a user without positives"
+
+
+def test_losses_from_a_part_of_the_catalogue_estimate_those_of_all(monkeypatch):
+    torch.manual_seed(0)
+    users, items, pairs = planted()
+    monkeypatch.setattr(view, "LOSS_ITEMS", 13)
+    draws = torch.stack([view_of(users, items, pairs).user_losses(1.0) for _ in range(300)])
+    assert draws.std(0).min() > 0, "a new draw each time"
+    assert draws.mean(0).numpy() == pytest.approx(brute_losses(users, items, pairs, 1.0), abs=0.03)
+
+
+@pytest.mark.parametrize("balance", [0.0, 0.25, 1.0])
+def test_user_weights_balance_users_and_keep_the_mean(balance):
+    _, _, pairs = planted(cold_user=True)
+    data = Interactions(*np.array(pairs).T, N_USERS, N_ITEMS)
+    weights = data.user_weights(balance)
+    of_positives = weights[data.users]
+    assert of_positives.mean().item() == pytest.approx(1.0) and weights[[0, 5]].tolist() == [0.0, 0.0]
+    assert (weights[2] / weights[1]).item() == pytest.approx((2 / 3) ** -balance), "two positives against three"
+
+
+def test_users_losses_are_averaged_over_two_epochs_when_asked():
+    views = [view_of(*planted(), epoch=epoch) for epoch in (0, 1, 2)]
+    losses = [torch.linspace(1, 2, 5).double(), torch.linspace(2, 1.5, 5).double()]
+    for seen, own in zip(views[1:], losses, strict=True):
+        seen.user_losses = lambda tau, own=own: own
+    strategy = make("adaptive_user", user_loss_average=True)
+    for seen, expected in zip(views, (None, losses[0], (losses[0] + losses[1]) / 2), strict=True):
+        strategy.begin_epoch(seen)
+        if expected is not None:
+            plain = make("adaptive_user")
+            seen.user_losses = lambda tau, expected=expected: expected
+            plain.begin_epoch(seen)
+            torch.testing.assert_close(strategy.tau_u, plain.tau_u)
+    assert strategy.tau_u[1:].unique().numel() == 5
+    other = make("adaptive_user", user_loss_average=True)
+    other.load_state_dict(strategy.state_dict())
+    torch.testing.assert_close(other.last_losses, strategy.last_losses, equal_nan=True)
+
+
+def test_none_and_fixed_never_change():
+    for name, value in (("none", 1.0), ("fixed", 0.1)):
+        strategy = make(name)
+        strategy.begin_epoch(view_of(*planted()))
+        assert strategy.tau(torch.tensor([1, 2]), None).tolist() == pytest.approx([value, value])
+        assert not list(strategy.parameters())
+
+
+def test_learned_tau_follows_its_gradient():
+    strategy = make("learned", tau=0.3)
+    tau = strategy.tau(torch.tensor([1, 2, 3]), None)
+    assert tau.tolist() == pytest.approx([0.3] * 3)
+    (gradient,) = torch.autograd.grad((tau * torch.tensor([1.0, 2.0, 3.0])).sum(), strategy.raw)
+    assert gradient.item() == pytest.approx(6 * (0.3 - 0.02), rel=1e-5)
+    strategy.begin_epoch(view_of(*planted()))
+    assert not strategy.tau_0.requires_grad, "a buffer, not a part of the graph"
+    torch.nn.init.constant_(strategy.raw, -50.0)
+    assert strategy.tau(torch.tensor([1]), None).item() == pytest.approx(0.02), "never below tau_min"
+
+
+def test_learned_user_tau_starts_equal_and_becomes_personal():
+    torch.manual_seed(0)
+    strategy = make("learned_user", tau=0.3)
+    strategy.reset_parameters()
+    embeddings = torch.randn(3, 16, requires_grad=True)
+    tau = strategy.tau(torch.arange(3), embeddings)
+    assert tau.tolist() == pytest.approx([0.3] * 3)
+    (tau * torch.tensor([1.0, -1.0, 2.0])).sum().backward()
+    assert strategy.net[2].weight.grad.abs().sum() > 0
+    assert embeddings.grad is None, "the network reads embeddings but does not bend them"
+    with torch.no_grad():
+        strategy.net[2].weight.normal_()
+        different = strategy.tau(torch.arange(3), embeddings)
+        assert len(set(different.tolist())) == 3
+        strategy.net[2].bias.fill_(1e9)
+        assert torch.isfinite(strategy.tau(torch.arange(3), embeddings)).all()
+    strategy.begin_epoch(view_of(*planted()))
+    assert torch.isfinite(strategy.tau_u).all()
+
+
+@pytest.mark.parametrize("name", list(STRATEGIES))
+def test_state_survives_a_checkpoint_and_the_log_line_says_it(name):
+    one, two = make(name), make(name)
+    for epoch in range(2):
+        one.begin_epoch(view_of(*planted(), epoch=epoch))
+    two.load_state_dict(one.state_dict())
+    embeddings = torch.ones(3, 16)
+    users = torch.tensor([1, 2, 3])
+    assert torch.equal(one.tau(users, embeddings), two.tau(users, embeddings))
+    for strategy in (one, two):
+        torch.manual_seed(0)  # as a resumed run has it: the items of the users' losses are drawn
+        strategy.begin_epoch(view_of(*planted(), epoch=2))
+    assert torch.equal(one.tau(users, embeddings), two.tau(users, embeddings))
+    assert name in one.describe() and f"{one.tau_0.item():.4f}" in one.describe()

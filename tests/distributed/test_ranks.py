@@ -1,0 +1,158 @@
+"""What ranks share, against PyTorch's own samplers and plain arithmetic."""
+
+import socket
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import BatchSampler, RandomSampler
+
+from recbole_adaptau import run_processes
+from recbole_adaptau.cli.train import main
+from recbole_adaptau.distributed import ranks
+from recbole_adaptau.distributed.launcher import PORT, Group, _failure, _meeting_place
+from recbole_adaptau.distributed.ranks import RankSampler
+from recbole_adaptau.errors import AdapTauError, DataError, OptionError
+
+
+def samplers(world_size, number, step, seed=None, contiguous=False):
+    """Each rank's sampler, its generator seeded as every loader's is."""
+    made = []
+    for rank in range(world_size):
+        generator = None if seed is None else torch.Generator().manual_seed(seed)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ranks, "rank", lambda rank=rank: rank)
+            patch.setattr(ranks, "world_size", lambda: world_size)
+            made.append(RankSampler(number, step, generator, contiguous))
+    return made
+
+
+sizes = {"world_size": st.integers(1, 5), "number": st.integers(5, 200), "step": st.integers(1, 40)}
+
+
+@settings(max_examples=200, deadline=None)
+@given(**sizes, seed=st.integers(0, 99))
+def test_the_ranks_batches_together_are_one_process_s(world_size, number, step, seed):
+    generator = torch.Generator().manual_seed(seed)
+    whole = list(BatchSampler(RandomSampler(range(number), generator=generator), step * world_size, drop_last=False))
+    ranks = samplers(world_size, number, step, seed)
+    batches = [list(BatchSampler(sampler, step, drop_last=False)) for sampler in ranks]
+    for sampler, own in zip(ranks, batches, strict=True):
+        assert len(own) == len(whole) == -(-len(sampler) // step)
+        assert torch.equal(sampler.generator.get_state(), generator.get_state())
+    for number_of_batch, expected in enumerate(whole):
+        counted = [
+            row
+            for sampler, own in zip(ranks, batches, strict=True)
+            if sampler.weight(number_of_batch)
+            for row in own[number_of_batch]
+        ]
+        assert sorted(counted) == sorted(expected)
+
+
+@settings(max_examples=100, deadline=None)
+@given(**sizes, seed=st.integers(0, 99))
+def test_the_weighted_mean_of_the_ranks_means_is_the_mean_over_all_rows(world_size, number, step, seed):
+    values = torch.rand(number, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    ranks = samplers(world_size, number, step, seed)
+    drawn = [sampler.draw() for sampler in ranks]
+    order = torch.randperm(number, generator=torch.Generator().manual_seed(seed))
+    for batch, rows in enumerate(order.split(step * world_size)):
+        means = [own.split(step)[batch] for own in drawn]
+        mean = sum(s.weight(batch) * values[own].mean() for s, own in zip(ranks, means, strict=True)) / world_size
+        assert mean.item() == pytest.approx(values[rows].mean().item(), rel=1e-12)
+
+
+@given(**sizes)
+def test_evaluation_s_parts_follow_one_another(world_size, number, step):
+    ranks = samplers(world_size, number, step, contiguous=True)
+    assert [row for sampler in ranks for row in sampler] == list(range(number))
+    assert all(len(sampler) == len(list(sampler)) > 0 for sampler in ranks)
+
+
+def test_too_few_rows_are_refused_on_every_rank():
+    with pytest.raises(DataError, match="3 processes cannot share 2 rows: give a smaller --nproc"):
+        samplers(3, 2, 1)
+    assert [len(sampler) for sampler in samplers(3, 0, 1, contiguous=True)] == [0, 0, 0]
+
+
+def test_a_rank_without_rows_computes_no_loss():
+    *_, last = samplers(2, 9, 2, seed=1)  # batches of 4, 4 and 1: rank 1 has 2, 2 and 0 rows
+    model = torch.nn.Linear(1, 1)
+    loss = ranks.weighted_loss(lambda _: (model.weight.sum(), model.bias.sum()), last, model)
+    assert loss(None) == (model.weight.sum(), model.bias.sum())
+    loss(None)
+    assert [part.item() for part in loss(None)] == [0.0, 0.0]
+
+
+def test_a_zero_in_which_every_parameter_has_a_part_keeps_sparse_gradients_sparse():
+    model = torch.nn.ModuleDict({"table": torch.nn.Embedding(5, 2, sparse=True), "layer": torch.nn.Linear(2, 1)})
+    ranks.zero_of_all(model).backward()
+    assert model["table"].weight.grad.is_sparse
+    assert all(p.grad is not None and not p.grad.to_dense().any() for p in model.parameters())
+
+
+def test_without_a_group_there_is_one_rank_that_keeps_what_it_has(tmp_path):
+    tensor = torch.arange(3)
+    ranks.share([tensor])
+    assert ranks.is_first() and ranks.world_size() == 1
+    assert [part.tolist() for part in ranks.gathered(tensor, tensor.device)] == [[0, 1, 2]]
+    assert ranks.averaged((1.0, 2.0), tensor.device) == (1.0, 2.0)
+    with ranks.file_of_first(tmp_path / "x", tensor.device) as path:
+        assert path == tmp_path / "x"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--nproc=0"], "--nproc=0: at least one process has to work"),
+        (["--nproc=2", "--world_size=1"], "the ranks of this machine are 0 to 1, but there are only 0 to 0"),
+        (["--nproc=2", "--world_size=4", "--group_offset=3"], "are 3 to 4, but there are only 0 to 3"),
+        (["--nproc=2", "--port=http"], "--port=http: must be a number from 1 to 65535"),
+        (["--nproc=2", "--port=70000"], "--port=70000: must be a number"),
+        (["--nproc=2", "--rank_timeout=0"], "--rank_timeout=0.0: must be a number of seconds above 0"),
+        (["--nproc=2", "-m", "Pop"], "Pop learns by no gradient that processes could share"),
+        (["--nproc=2", "--save_dataloaders=True"], "saved loaders are of one process"),
+        (["--nproc=2", "--negatives=in_batch", "--train_batch_size=3"], "leaves each of 2 processes 1 rows"),
+        (["--nproc=2", "--tau_strategy=adaptiv"], "Did you mean 'adaptive'?"),
+    ],
+)
+def test_impossible_requests_are_refused_before_any_process_starts(capsys, monkeypatch, words, message):
+    monkeypatch.setattr("recbole_adaptau.runs.quick_start.launch", lambda *args: pytest.fail("started"))
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_explained():
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(OptionError, match=f"--port={port} is in use, perhaps by another run: .*or leave it out"):
+            run_processes("AdapTauMF", "ml-100k", nproc=2, port=port)
+
+
+def test_one_machine_takes_any_free_port_and_several_the_port_of_recbole():
+    first, second = (_meeting_place(Group.checked(2)) for _ in range(2))
+    assert 0 < first[1].port != second[1].port > 0
+    assert Group.checked(2, 4).port == PORT and Group.checked(2, 4, port="7000").port == 7000
+    assert _meeting_place(Group.checked(2, 4, offset=2)) == (None, Group.checked(2, 4, offset=2))
+
+
+def test_a_gpu_for_each_process_or_a_clear_error(monkeypatch):
+    config = {"device": torch.device("cuda"), "gpu_id": "0", "MODEL_TYPE": None, "train_batch_size": 64}
+    config |= dict.fromkeys(("negatives", "save_dataloaders", "dataloaders_save_path"))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert Group.checked(2).check(config) == "nccl"
+    with pytest.raises(OptionError, match="--nproc=3 needs as many GPUs, but gpu_id = 0 makes 2 available"):
+        Group.checked(3).check(config)
+    assert Group.checked(3).check({**config, "device": torch.device("cpu")}) == "gloo"
+
+
+def test_what_failed_is_told_in_words():
+    assert str(_failure(1, 2, -9)) == "rank 1 of 2 was ended by SIGKILL (out of memory?), and the others with it."
+    assert "exit code 3" in str(_failure(0, 2, 3))
+    error = OptionError("as it was")
+    assert _failure(0, 2, error) is error
+    assert not isinstance(_failure(0, 2, "Traceback …"), AdapTauError)

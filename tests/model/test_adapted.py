@@ -1,0 +1,270 @@
+"""RecBole's models inside ours: embeddings and auxiliary losses are RecBole's, the ranking loss is ours; refusals."""
+
+import pytest
+import recbole.utils
+import torch
+import torch.nn.functional as F
+from recbole.config import Config
+from recbole.data.interaction import Interaction
+from recbole.model.abstract_recommender import GeneralRecommender
+from recbole.model.general_recommender import BPR, LightGCN
+from recbole.trainer import NCLTrainer
+from recbole.utils import ModelType, get_model, get_trainer
+
+from recbole_adaptau import adapt
+from recbole_adaptau.errors import AdapTauError, OptionError
+from recbole_adaptau.model import Adapted
+from recbole_adaptau.model.registry import MODELS
+from recbole_adaptau.training.trainer import AdapTauTrainer
+from tests.helpers import build
+
+BASES = ["BPR", "LightGCN", "NGCF", "SpectralCF", "DGCF", "SGL", "NCL", "SimpleX", "ENMF"]
+SMALL = {"num_negatives": 20, "hidden_size_list": [8, 8], "num_clusters": 5, "node_dropout": 0.1}
+
+
+def built(board, base, **changes):
+    if base == "LightGCN":  # the name AdapTauLightGCN is that of our own
+        adapt(LightGCN, name="AdapTauTheirLightGCN")
+        base = "TheirLightGCN"
+    made = build(f"AdapTau{base}", {**board, **SMALL, **changes})
+    made.batch = next(iter(made.train))
+    made.users, made.positives = made.batch["user_id"], made.batch["item_id"]
+    return made
+
+
+def with_negatives(made):
+    """The batch as RecBole's own pairwise models want it; the negatives matter to no loss compared here."""
+    return Interaction({**made.batch.interaction, "neg_item_id": made.positives.flip(0)})
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_the_embeddings_rank_as_recboles_model_does(board, base):
+    made = built(board, base, popularity_prior=False)
+    model = made.model.eval()
+    theirs = get_model(base)(made.config, made.train._dataset).eval()
+    theirs.load_state_dict(model.base.state_dict())
+    everyone = torch.arange(model.n_users)
+    want = theirs.full_sort_predict(Interaction({"user_id": everyone})).view(model.n_users, -1)
+    users, items = model.encode()
+    if base == "SimpleX":
+        users, items = F.normalize(users, dim=1), F.normalize(items, dim=1)
+    torch.testing.assert_close(users @ items.T, want, rtol=1e-4, atol=1e-6)
+    # And our own prediction is their cosine.
+    cosines = F.normalize(users, dim=1) @ F.normalize(items, dim=1).T
+    got = model.full_sort_predict(Interaction({"user_id": everyone[1:]})).view(-1, model.n_items)
+    torch.testing.assert_close(got[:, 1:], cosines[1:, 1:], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_every_parameter_of_the_base_that_encodes_is_trained(board, base):
+    made = built(board, base)
+    made.model.train()
+    if base == "NCL":
+        made.model.e_step()
+    made.model.begin_epoch(0)
+    loss = made.model.calculate_loss(made.batch)
+    parts = loss if isinstance(loss, tuple) else (loss,)
+    assert len(parts) == {"SGL": 2, "DGCF": 2, "NCL": 3}.get(base, 1) and all(part.isfinite() for part in parts)
+    sum(parts).backward()
+    still = [name for name, parameter in made.model.base.named_parameters() if not parameter.grad.abs().sum() > 0]
+    assert still == []
+
+
+def test_sgls_contrastive_loss_is_kept_in_proportion(board):
+    made = built(board, "SGL")
+    made.model.train()
+    (ours,) = made.model.auxiliary_losses(made.users, made.positives)
+    base, batch = made.model.base, with_negatives(made)
+    whole = base.calculate_loss(batch)
+    ranking = base.calc_bpr_loss(*base.forward(base.train_graph), made.users, made.positives, batch["neg_item_id"])
+    # SGL adds two sums over the batch; ours are two means.
+    assert ours.item() * len(made.users) == pytest.approx((whole - ranking).item(), rel=1e-4)
+    assert ours.item() > 0
+
+
+def test_ncls_two_contrastive_losses_and_its_trainer_are_kept(board):
+    made = built(board, "NCL")
+    made.model.e_step()
+    made.model.encode()
+    ours = made.model.auxiliary_losses(made.users, made.positives)
+    theirs = made.model.base.calculate_loss(with_negatives(made))[1:]
+    assert [loss.item() for loss in ours] == pytest.approx([loss.item() for loss in theirs], rel=1e-6)
+    trainer = get_trainer(ModelType.GENERAL, "AdapTauNCL")
+    assert issubclass(trainer, AdapTauTrainer) and issubclass(trainer, NCLTrainer)
+    assert get_trainer(ModelType.GENERAL, "AdapTauNGCF") is AdapTauTrainer
+
+
+def test_dgcfs_correlation_is_kept(board):
+    made = built(board, "DGCF")
+    model, batch = made.model, with_negatives(made)
+    losses = []
+    for weight in (model.base.cor_weight, 0.0):
+        recbole.utils.init_seed(3, True)
+        model.base.cor_weight, kept = weight, model.base.cor_weight
+        losses.append(model.base.calculate_loss(batch).item())
+        model.base.cor_weight = kept
+    recbole.utils.init_seed(3, True)
+    model.encode()
+    (ours,) = model.auxiliary_losses(made.users, made.positives)
+    assert ours.item() == pytest.approx(losses[0] - losses[1], rel=1e-3) and ours.item() > 0
+
+
+def test_the_ranking_loss_is_ours_to_the_bit(board):
+    """BPR's tables in AdapTauBPR give the loss and the temperatures that they give in AdapTauMF."""
+    settings = {"reg_weight": 0.01, "reg_negatives": True}
+    ours, adapted = build("AdapTauMF", {**board, **SMALL, **settings}), built(board, "BPR", **settings)
+    with torch.no_grad():
+        for name in ("user_embedding", "item_embedding"):
+            getattr(adapted.model.base, name).weight.copy_(getattr(ours.model, name).weight)
+    values = []
+    for model in (ours.model, adapted.model):
+        state = model.begin_epoch(0)
+        torch.manual_seed(5)
+        values.append((state, model.calculate_loss(adapted.batch).item()))
+    assert values[0] == values[1]
+
+
+def test_recboles_lightgcn_encodes_as_our_own(board):
+    theirs = built(board, "LightGCN", n_layers=3)
+    ours = build("AdapTauLightGCN", {**board, "n_layers": 3})
+    with torch.no_grad():
+        for name in ("user_embedding", "item_embedding"):
+            getattr(ours.model, name).weight.copy_(getattr(theirs.model.base, name).weight)
+    for one, other in zip(ours.model.encode(), theirs.model.encode(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("strategy", ["none", "fixed", "learned", "learned_user", "adaptive", "adaptive_user"])
+def test_every_strategy_takes_embeddings_wider_than_the_tables(board, strategy):
+    made = built(board, "NGCF", tau_strategy=strategy)
+    assert made.model.encode()[0].shape == (made.model.n_users, 3 * 8)
+    assert made.model.begin_epoch(0)["tau_0"] > 0 and made.model.calculate_loss(made.batch).isfinite()
+    assert made.model.user_temperatures().shape == (made.model.n_users,)
+
+
+def test_dropout_of_the_base_is_on_in_training_and_off_in_prediction(board):
+    model = built(board, "NGCF", message_dropout=0.5).model.train()
+    assert not torch.equal(model.encode()[0], model.encode()[0])
+    one, other = (model._evaluated()[0] for _ in range(2))
+    assert torch.equal(one, other) and model.base.emb_dropout.training
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("MultiVAE", "autoencoder"),
+        ("DiffRec", "autoencoder"),
+        ("EASE", "a traditional recommender"),
+        ("SASRec", "a sequential recommender"),
+        ("DeepFM", "a context recommender"),
+        ("KGAT", "a knowledge recommender"),
+        ("LINE", "second-order loss"),
+        ("MF", "an Adap-tau model already"),
+    ],
+)
+def test_unfit_kinds_are_refused_before_data_is_loaded(name, why):
+    base = get_model("AdapTauMF") if name == "MF" else get_model(name)
+    with pytest.raises(OptionError, match=f"cannot be adapted: .*{why}"):
+        adapt(base)
+    if name != "MF":
+        with pytest.raises(OptionError, match=f"{name} cannot be adapted: .*{why}"):
+            Config(f"AdapTau{name}", "no such dataset")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("NeuMF", "no embeddings of all users and all items"),
+        ("FISM", "no embeddings of all users and all items"),
+        ("NNCF", "scores are not products"),
+    ],
+)
+def test_unfit_scores_are_refused_before_training(board, name, why):
+    with pytest.raises(OptionError, match=f"{name} cannot be adapted: .*{why}"):
+        built(board, name, neigh_embedding_size=8, ui_embedding_size=8)
+
+
+def test_what_is_no_class_is_refused():
+    with pytest.raises(OptionError, match="not a model class of RecBole's kind"):
+        adapt("NGCF")
+
+
+@pytest.mark.parametrize("name", ["AdapTauNGCF", "AdapTau[NGCF]"])
+def test_names_defaults_and_precedence(name):
+    config = Config(name, "ml-100k", config_dict={"message_dropout": 0.3})
+    assert config["model"] == "AdapTauNGCF" and "AdapTauNGCF" in config["run_folder"]
+    assert config["hidden_size_list"] == [64, 64, 64]  # of RecBole's NGCF.yaml
+    assert (config["reg_weight"], config["epochs"], config["learning_rate"]) == (0.0, 50, 0.002)  # ours on top
+    assert config["message_dropout"] == 0.3
+    assert issubclass(get_model(name), Adapted) and get_model(name) is MODELS["AdapTauNGCF"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("AdapTauNGFC", "no model named 'AdapTauNGFC'. Did you mean 'AdapTauNGCF'"),
+        ("AdapTau[NGFC]", "no model named 'NGFC'. Did you mean 'NGCF'"),
+        ("AdapTauMff", "Did you mean 'AdapTauMF'"),
+    ],
+)
+def test_misspelt_names_are_answered_with_the_nearest(name, message):
+    with pytest.raises(AdapTauError) as caught:
+        get_model(name)
+    assert message in str(caught.value)
+
+
+def test_a_name_that_is_taken_is_refused():
+    with pytest.raises(OptionError, match=r"AdapTauLightGCN is taken .* adapt\(LightGCN, name="):
+        adapt(LightGCN)
+    assert get_model("AdapTauLightGCN") is get_model("AdapTau[LightGCN]")
+
+
+class Sloped(BPR):
+    """A user's own model: BPR's tables, of which one side goes through a layer, and a loss of its own."""
+
+    def __init__(self, config, dataset):
+        super().__init__(config, dataset)
+        self.slope = torch.nn.Linear(self.embedding_size, self.embedding_size)
+
+    def encode(self):
+        return self.user_embedding.weight, self.slope(self.item_embedding.weight)
+
+    def auxiliary_losses(self, users, positives):
+        return (self.slope.weight.square().sum(), self.slope.bias.square().sum())
+
+
+def test_a_class_derived_from_recboles_has_its_properties_and_trainer():
+    adapt(type("OtherNCL", (get_model("NCL"),), {}))
+    config = Config("AdapTauOtherNCL", "ml-100k")
+    assert (config["m_step"], config["n_layers"]) == (1, 3)  # of RecBole's NCL.yaml
+    assert issubclass(get_trainer(ModelType.GENERAL, "AdapTauOtherNCL"), NCLTrainer)
+
+
+def test_a_class_of_ones_own_says_what_its_embeddings_and_losses_are(board):
+    adapt(Sloped)
+    made = built(board, "Sloped")
+    made.model.begin_epoch(0)
+    _, first, second = made.model.calculate_loss(made.batch)
+    slope = made.model.base.slope
+    assert (first.item(), second.item()) == (slope.weight.square().sum().item(), slope.bias.square().sum().item())
+    assert torch.equal(made.model.encode()[1], slope(made.model.base.item_embedding.weight))
+
+
+class Tableless(GeneralRecommender):
+    """Yields embeddings, but has no tables for an L2 to be on."""
+
+    input_type = BPR.input_type
+
+    def __init__(self, config, dataset):
+        super().__init__(config, dataset)
+        self.users, self.items = (torch.nn.Parameter(torch.rand(n, 4)) for n in (self.n_users, self.n_items))
+
+    def encode(self):
+        return self.users, self.items
+
+
+def test_l2_without_tables_is_refused(board):
+    adapt(Tableless)
+    assert built(board, "Tableless").model.calculate_loss is not None
+    with pytest.raises(OptionError, match=r"reg_weight = 0\.1 is on the tables .* which Tableless does not have"):
+        built(board, "Tableless", reg_weight=0.1)

@@ -1,0 +1,121 @@
+"""What items say of each other, against a dense regression of every item on all others, and on planted data."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recbole_adaptau.errors import OptionError
+from recbole_adaptau.recipe import item_regression as neighbours
+from recbole_adaptau.recipe.item_regression import ItemNeighbours, neighbour_weights
+from tests.helpers import build, interactions, trainer_of
+
+
+def random_matrix(seed: int = 3, users: int = 30, items: int = 12, density: float = 0.4) -> np.ndarray:
+    return (np.random.default_rng(seed).random((users, items)) < density).astype(float)
+
+
+def regressed(matrix: np.ndarray, number: int) -> np.ndarray:
+    """Row i: the least squares of item i's column on those of its neighbours, the penalty as further observations."""
+    root = np.maximum(matrix.sum(1), 1)[:, None] ** -0.25
+    columns = matrix * root
+    squares = (columns**2).sum(0)
+    weights = np.zeros((matrix.shape[1],) * 2)
+    for item in range(matrix.shape[1]):
+        cosines = columns.T @ columns[:, item] / np.sqrt(squares * squares[item])
+        cosines[item] = -1
+        near = [other for other in np.argsort(-cosines)[:number] if other != item and cosines[other] > 0]
+        inputs = np.vstack([columns[:, near], np.sqrt(squares.mean()) * np.eye(len(near))])
+        target = np.append(columns[:, item], np.zeros(len(near)))
+        weights[item, near] = np.linalg.lstsq(inputs, target, rcond=None)[0]
+    return weights
+
+
+@pytest.mark.parametrize("number", [1, 4, 11, 100])
+@pytest.mark.parametrize("table_items", [neighbours.TABLE_ITEMS, 0])
+def test_weights_are_those_of_least_squares(monkeypatch, number, table_items):
+    monkeypatch.setattr(neighbours, "TABLE_ITEMS", table_items)
+    monkeypatch.setattr(neighbours, "ITEMS_AT_ONCE", 5)
+    matrix = random_matrix()
+    weights = neighbour_weights(interactions(matrix), number).toarray()
+    assert not weights[0].any() and not weights[:, 0].any()  # padding
+    np.testing.assert_allclose(weights[1:, 1:], regressed(matrix, number), atol=1e-6)
+    assert (np.count_nonzero(weights[1:], axis=1) <= number).all()
+
+
+def test_an_item_nobody_or_only_one_has_says_nothing_wrong():
+    """Item 3 is nobody's, item 4 is the only one of its user: neither has neighbours."""
+    matrix = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]])
+    weights = neighbour_weights(interactions(matrix), 5).toarray()
+    assert np.count_nonzero(weights) == 2 and weights[1, 2] > 0 and weights[2, 1] > 0
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 8), st.integers(2, 8), st.floats(0.05, 1.0), st.integers(1, 9))
+def test_any_data_gives_finite_weights_that_the_order_of_items_does_not_change(seed, users, items, density, number):
+    matrix = random_matrix(seed, users, items, density)
+    matrix[0, 0] = 1
+    weights = neighbour_weights(interactions(matrix), number).toarray()
+    assert np.isfinite(weights).all() and not np.diag(weights).any()
+    assert (np.count_nonzero(weights, axis=1) <= number).all()
+    if number >= items - 1:  # with fewer, those equally like it are chosen by their order
+        turned = neighbour_weights(interactions(matrix[:, ::-1]), number).toarray()
+        np.testing.assert_allclose(turned[1:, 1:][::-1, ::-1], weights[1:, 1:], atol=1e-6)
+
+
+@pytest.mark.parametrize("table_pairs", [neighbours.TABLE_PAIRS, 0])
+def test_all_ways_to_ask_agree(monkeypatch, table_pairs):
+    monkeypatch.setattr(neighbours, "TABLE_PAIRS", table_pairs)
+    monkeypatch.setattr(neighbours, "USERS_AT_ONCE", 3)
+    matrix = random_matrix()
+    found = ItemNeighbours(interactions(matrix), 4)
+    truth = matrix @ regressed(matrix, 4).T
+    users, scales = torch.tensor([7, 1, 7, 30]), torch.tensor([2.0, 1.0, 0.5, -1.0])
+    scores = torch.ones(4, 13)
+    found.add_to(scores, users, scales)
+    expected = 1 + scales.double().unsqueeze(1) * torch.from_numpy(truth)[users - 1]
+    torch.testing.assert_close(scores[:, 1:].double(), expected, atol=1e-5, rtol=0)
+    assert scores[:, 0].tolist() == [1.0] * 4
+    items = torch.tensor([1, 5, 12, 3])
+    torch.testing.assert_close(found.of_pairs(users, items).double(), torch.from_numpy(truth)[users - 1, items - 1])
+    liked = torch.from_numpy(np.flatnonzero(matrix[6]) + 1)
+    torch.testing.assert_close(found.of_liked(liked)[1:].double(), torch.from_numpy(truth)[6])
+
+
+@pytest.mark.parametrize("model", ["AdapTauMF", "AdapTauLightGCN"])
+def test_neighbours_alone_find_the_held_out_items(board, model):
+    """On the checkerboard, with embeddings that know nothing: each user misses two items of its colour."""
+    recall = {}
+    for number in (0, 10):
+        untrained = {"initial_embeddings": "xavier", "item_neighbours": number, "neighbour_weight": 100.0}
+        built = build(model, {**board, **untrained})
+        trainer = trainer_of(built)
+        trainer.eval_collector.data_collect(built.train)
+        recall[number] = trainer.evaluate(built.valid, load_best_model=False)["recall@2"]
+    assert recall[10] == 1 and recall[0] < 0.9
+
+
+def test_training_does_not_see_them(board):
+    """They belong to ranking: the loss of a batch is the same with and without."""
+    losses = []
+    for number in (0, 10):
+        built = build("AdapTauMF", {**board, "item_neighbours": number})
+        built.model.begin_epoch(0)
+        torch.manual_seed(1)
+        losses.append(built.model.calculate_loss(next(iter(built.train))).item())
+        assert built.model._neighbours is None
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"item_neighbours": -1}, "item_neighbours = -1: must be a whole number of at least 0"),
+        ({"item_neighbours": 2.5}, "item_neighbours = 2.5: must be a whole number"),
+        ({"neighbour_weight": -0.5}, "neighbour_weight = -0.5: must be a number at least 0.0"),
+    ],
+)
+def test_wrong_settings_are_named(board, wrong, message):
+    with pytest.raises(OptionError, match=message):
+        build("AdapTauMF", {**board, **wrong})

@@ -1,0 +1,263 @@
+"""The paper's experiments: their runs, their tables from planted runs, and bad input; nothing here is trained."""
+
+import argparse
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recbole_adaptau.cli.compare import Board
+from recbole_adaptau.cli.experiment import main
+from recbole_adaptau.runs import runner
+from recbole_adaptau.studies.leaderboard.entries import FIRST_SEED, MODELS, entries
+from recbole_adaptau.studies.paper import (
+    EXPERIMENTS,
+    Asked,
+    fairness,
+    magnitude,
+    noise_global,
+    norm_ablation,
+    significance,
+    sota,
+    strategies,
+    tau_sweep,
+)
+from recbole_adaptau.studies.paper.base import eval_step
+from recbole_adaptau.studies.paper.page import as_csv, as_markdown
+
+NAMES = {
+    "norm-ablation", "strategies", "tau-sweep", "magnitude", "fairness", "noise-global", "noise-local", "gradient",
+    "approximation", "sota", "significance",
+}  # fmt: skip
+
+
+def asked(name, **more):
+    experiment = EXPERIMENTS[name]
+    chosen = {"taus": experiment.taus, "shares": experiment.shares, **more}
+    return Asked(models=experiment.models, dataset="ml-100k", seeds=[1, 2], epochs=experiment.epochs, **chosen)
+
+
+def made(spec, valid=0.3, recall=0.2, seconds=1.0, **more):
+    """The record of a run as if it had been made."""
+    figures = {"recall@20": recall, "ndcg@20": recall / 2}
+    fairness_figures = dict.fromkeys(fairness.MEASURES, 0.5)
+    return {
+        "name": spec.name,
+        "model": spec.model,
+        "settings": dict(spec.varied),
+        "seed": spec.varied["seed"],
+        "seconds": seconds,
+        "train_seconds": seconds,
+        "epochs": 4,
+        "best_epoch": 3,
+        "tau_0": 0.17,
+        "best_valid_score": valid,
+        "valid_score_bigger": True,
+        "best_valid_result": figures,
+        "test_result": {**figures, **fairness_figures},
+        **more,
+    }
+
+
+def test_every_experiment_of_the_paper_is_there(capsys):
+    assert set(EXPERIMENTS) == NAMES
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert {line.split()[0] for line in lines} == NAMES and all(len(line) < 121 for line in lines)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_every_run_has_a_configuration_and_a_name_of_its_own(name, tmp_path):
+    experiment = EXPERIMENTS[name]
+    specs = experiment.runs(asked(name, taus=experiment.taus[:1], shares=experiment.shares[:2]))
+    assert len({spec.name for spec in specs}) == len(specs) > 0
+    for spec, config in zip(specs, runner.check(specs, tmp_path), strict=True):
+        for key, value in spec.varied.items():
+            assert config[key] == value
+        assert config["epochs"] % config["eval_step"] == 0
+        if "recipe" not in spec.name and name != "sota":
+            assert config["popularity_prior"] is False and config["tau_user_balance"] == 0
+
+
+def test_the_same_name_means_the_same_settings_in_all_experiments():
+    found = {}
+    for name, experiment in EXPERIMENTS.items():
+        for spec in experiment.runs(Asked(["AdapTauMF"], "ml-100k", [1], 8, (0.1, 0.2), (0.1, 0.2))):
+            assert found.setdefault(spec.name, spec) == spec, name
+    assert len(found) < sum(
+        len(experiment.runs(Asked(["AdapTauMF"], "ml-100k", [1], 8, (0.1, 0.2), (0.1, 0.2))))
+        for experiment in EXPERIMENTS.values()
+    )
+
+
+@given(st.integers(1, 2000))
+def test_the_last_epoch_is_always_validated(epochs):
+    step = eval_step(epochs)
+    assert epochs % step == 0 and (step == 1 or 4 * step <= epochs)
+
+
+def test_norm_ablation_takes_the_tau_that_validates_best():
+    want = asked("norm-ablation", taus=(0.1, 0.2))
+    # tau = 0.2 validates better for Y-N; 0.1 tests better, which has no say.
+    runs = [
+        made(spec, valid=spec.varied.get("tau", 0.0), recall=0.5 - spec.varied.get("tau", 0.0))
+        for spec in norm_ablation.runs(want)
+    ]
+    rows = norm_ablation.table(want, runs)
+    assert [row["users-items"] for row in rows] == ["N-N", "Y-N", "N-Y", "Y-Y"]
+    assert [row["tau"] for row in rows] == [None, 0.2, 0.2, 0.2]
+    assert rows[1]["recall@20"] == pytest.approx({"mean": 0.3, "std": 0.0})
+    assert rows[1]["paper, yelp2018"] == "0.0709 / 0.0585"
+
+
+def test_strategies_count_the_whole_grid_as_its_cost_and_show_the_paper():
+    want = Asked(["AdapTauMF"], "ml-1m", [1, 2], 8, (0.1, 0.2, 0.4))
+    runs = [made(spec, valid=-abs(spec.varied.get("tau", 1) - 0.2), seconds=10.0) for spec in strategies.runs(want)]
+    rows = {row["temperature"]: row for row in strategies.table(want, runs)}
+    assert list(rows) == [
+        "No norm", "Grid search, tau = 0.2", "C-tau", "Cu-tau", "Adap-tau_0", "Adap-tau", "our defaults"
+    ]  # fmt: skip
+    grid = rows["Grid search, tau = 0.2"]
+    assert (grid["runs a seed"], grid["seconds a seed"]) == (3, "30.0")
+    assert rows["Adap-tau"]["seconds a seed"] == "10.0" and rows["Adap-tau"]["paper"] == "0.2815 / 0.2673"
+    assert rows["our defaults"]["paper"] is None
+    # Also from a part of the runs.
+    assert strategies.table(want, runs[:1])[0]["temperature"] == "No norm" and strategies.table(want, []) == []
+
+
+def test_noise_global_compares_under_the_same_noise():
+    want = Asked(["AdapTauMF"], "yelp2018", [1], 8, (0.1, 0.3), (0.2, 0.1))
+    runs = [
+        made(spec, valid=spec.varied.get("tau", 0.0) * (spec.varied.get("noise_ratio", 0) - 0.15))
+        for spec in noise_global.runs(want)
+    ]
+    rows = noise_global.table(want, runs)
+    assert [row["noise"] for row in rows] == ["0 %", "0 %", "10 %", "10 %", "20 %", "20 %"]
+    # A small tau validates best without much noise, a large one with it; Adap-tau shows its tau_0.
+    assert [row["tau, or tau_0"] for row in rows] == [0.1, 0.17, 0.1, 0.17, 0.3, 0.17]
+    assert rows[4]["paper, yelp2018"] == "0.0703 / 0.0584" and rows[5]["paper, yelp2018"] == "0.0717 / 0.0593"
+
+
+def test_significance_pairs_users_and_seeds():
+    want = Asked(["AdapTauMF"], "ml-1m", [1, 2], 8, (0.1,))
+    rng = np.random.default_rng(0)
+    base = rng.random(200)
+
+    def figures(spec):
+        better = 0.1 if spec.varied["tau_strategy"] == "adaptive_user" and "recipe" not in spec.name else 0.0
+        values = base + better + 0.01 * rng.random(200)
+        return {"_recall": values.tolist(), "_ndcg": base.tolist()}
+
+    runs = [made(spec, measured=figures(spec)) for spec in significance.runs(want)]
+    found = {(name, metric): (users, seeds) for name, metric, users, seeds in significance.comparisons(runs)}
+    assert len(found) == 4 * 2
+    users, seeds = found["No norm", "recall@20"]
+    assert users.users == 200 and users.low < 0.1 < users.high and users.p < 1e-9 and seeds.users == 2
+    assert found["No norm", "NDCG@20"][0].p == 1
+    assert len(significance.table(want, runs)) == 8 and significance.table(want, runs[:2]) == []
+
+
+def test_sota_has_the_runs_of_the_leaderboard():
+    args = argparse.Namespace(dataset="ml-1m", seeds=1, budget=40.0)
+    board = Board(entries(["AdapTauMF", "SGL"], "ml-1m"), args, {"protocol": "'honest'"}, Path("out"))
+    asked_for = {"protocol": "'honest'", "budget_minutes": 40}
+    want = Asked(["AdapTauMF", "SGL"], "ml-1m", [FIRST_SEED], 0, given=asked_for)
+    specs = sota.runs(want)
+    assert specs == board.first_runs()
+    assert "epochs" not in specs[0].settings(Path("x")) and specs[1].settings(Path("x"))["ssl_tau"] == 0.5
+    assert sota.runs(replace(want, epochs=3))[0].settings(Path("x"))["epochs"] == 3
+    rows = sota.table(want, [made(spec, seconds=8.0, stopped_by="budget") for spec in specs])
+    assert [row["model"] for row in rows] == ["AdapTauMF", "SGL"]
+    assert rows[1]["seconds an epoch"] == 2.0 and rows[1]["stopped by"] == "budget"
+    want = replace(want, models=[*MODELS, "XSimGCL"])
+    (figure,) = sota.figures(want, [made(spec, stopped_by=None) for spec in sota.runs(want)]).values()
+    looks = {(line.get_marker(), line.get_color()) for line in figure.axes[0].lines}
+    assert len(looks) == len(MODELS) + 1, "every model can be told from the others"
+
+
+def test_tables_from_nothing_and_pictures_from_planted_runs():
+    for name, experiment in EXPERIMENTS.items():
+        assert experiment.table(asked(name), []) == []
+    want = asked("tau-sweep", taus=(0.05, 0.2))
+    spread = np.linspace(0.1, 0.3, len(tau_sweep.QUANTILES)).tolist()
+    runs = [made(spec, measured={"tau_u": spread}) for spec in tau_sweep.runs(want)]
+    rows = {row["temperature"]: row for row in tau_sweep.table(want, runs)}
+    assert rows["Adap-tau"]["tau_u: 5 %, median, 95 %"] == "0.110, 0.200, 0.290"
+    assert rows["tau = 0.05"]["recall@20 of the best fixed tau"] == "100.0 %"
+    (figure,) = tau_sweep.figures(want, runs).values()
+    assert figure.axes[0].get_xlabel() == "temperature tau (log scale)"
+    drawn = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert {"Adap-tau: 1.000", "Adap-tau_0: 1.000", "tau_u of Adap-tau", "tau_u of Cu-tau"} <= set(drawn)
+
+
+def test_normalisation_draws_the_tables_figures():
+    want = asked("norm-ablation")
+    runs = [made(spec, recall=0.1 * place) for place, spec in enumerate(norm_ablation.runs(want), start=1)]
+    rows = norm_ablation.table(want, runs)
+    (figure,) = norm_ablation.figures(want, runs).values()
+    points = {line.get_label(): line.lines[0].get_ydata() for line in figure.axes[0].containers}
+    for name in ("recall@20", "NDCG@20"):
+        assert list(points[name]) == [row[name]["mean"] for row in rows]
+
+
+def test_an_empty_popularity_group_stays_a_gap():
+    want = asked("magnitude")
+    norms = [[1.0] * 9 + [None]] * 2
+    measured = {
+        "items": [5] * 9 + [0], "norms": norms, "recall": [[0.1] * 10] * 2, "positive_score": [1.0, 2.0],
+        "test_recall": [0.02] * 10, "epoch": [0, 1], "valid_recall": [0.1, 0.2],
+    }  # fmt: skip
+    runs = [made(spec, measured=measured) for spec in magnitude.runs(want)]
+    rows = magnitude.table(want, runs)
+    assert (
+        rows[0]["norm first → last epoch, No norm"] == "1.00 → 1.00"
+        and "nan" in rows[9]["norm first → last epoch, No norm"]
+    )
+    assert len(magnitude.figures(want, runs)[""].axes) == 4
+
+
+def test_csv_and_markdown_hold_the_same_table():
+    rows = [{"a": 0.123456789, "b": {"mean": 0.5, "std": 0.25}, "c": None}, {"a": "x", "d": 1234.5}]
+    read = list(csv.DictReader(io.StringIO(as_csv(rows))))
+    assert read[0] == {"a": "0.123456789", "b": "0.5", "b std": "0.25", "c": "", "d": ""}
+    assert read[1]["a"] == "x" and read[1]["d"] == "1234.5"
+    assert as_markdown(rows)[2:] == ["| 0.1235 | 0.5000 ± 0.2500 | – | – |", "| x | – | – | 1,234 |"]
+    assert as_markdown([]) == ["No run is finished yet."]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tau-sweep"], "tau-sweep needs --dataset NAME, or --quick"),
+        (["tau-sweep", "--quick", "--taus", "0", "0.1"], "tau = 0.0: must be a number at least 0.0001"),
+        (["tau-sweep", "--quick", "--taus", "0.01"], "tau = 0.01 is below tau_min"),
+        (["tau-sweep", "--quick", "--taus", "0.1", "0.1"], "--taus: 0.1 is given twice"),
+        (["noise-global", "--quick", "--shares", "1.5"], "--shares 1.5: a share of noise lies between 0 and 1"),
+        (["noise-local", "--quick", "--shares", "-0.1"], "--shares -0.1: a share of noise"),
+        (["fairness", "--quick", "--epochs", "0"], "--epochs 0: must be at least 1"),
+        (["fairness", "--quick", "--model", "AdapTauMF", "AdapTauLightGCN"], "takes one model at a time"),
+        (["fairness", "--quick", "--model", "BPR"], "is about tau, which BPR does not have"),
+        (["fairness", "--quick", "--tau=0.2"], "tau is set for each run by this command: use --taus"),
+        (["fairness", "--quick", "--protocol", "paper"], "needs data with a given split"),
+        (["fairness", "--dataset", "no-such-data"], "no-such-data"),
+    ],
+)
+def test_bad_input_is_said_before_anything_is_trained_or_written(words, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "carry_out", lambda *_: pytest.fail("something is trained"))
+    assert main(words) == 2
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    "words", [["tau-swep", "--quick"], ["tau-sweep", "--quick", "--taus"], ["tau-sweep", "--seeds", "x"]]
+)
+def test_what_the_parser_refuses(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2 and "error" in capsys.readouterr().err

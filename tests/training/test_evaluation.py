@@ -1,0 +1,101 @@
+"""Our evaluation gives RecBole's batches, RecBole's metrics, to the last digit."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recbole.data.interaction import Interaction
+from recbole.evaluator import Collector, Evaluator
+
+from recbole_adaptau.training.evaluation import EvalBatches, TopkCollector, top_items
+from tests.helpers import build, trainer_of
+
+POPULARITY = ["ItemCoverage", "GiniIndex", "AveragePopularity", "TailPercentage", "ShannonEntropy"]
+
+
+@pytest.mark.parametrize("part", ["valid", "test"])
+def test_batches_are_recboles(board, part):
+    loader = getattr(build("AdapTauMF", {**board, "eval_batch_size": 300}), part)
+    assert EvalBatches.fits(loader)
+    fast = EvalBatches(loader)
+    batches = list(zip(loader, fast, strict=True))
+    assert len(batches) == len(fast) > 3
+    for theirs, ours in batches:
+        assert torch.equal(theirs[0]["user_id"], ours[0]["user_id"])
+        for a, b in (
+            (theirs[1][0], ours[1][0]),
+            (theirs[1][1], ours[1][1]),
+            (theirs[2], ours[2]),
+            (theirs[3], ours[3]),
+        ):
+            assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "metrics", [["Recall", "NDCG", "MRR", "Hit", "Precision", "MAP"], POPULARITY, ["GAUC", "Recall"]]
+)
+def test_every_metric_equals_recboles(board, metrics):
+    settings = {
+        **board,
+        "metrics": metrics,
+        "topk": [2, 5],
+        "valid_metric": metrics[0] + ("" if "GAUC" in metrics else "@5"),
+    }
+    built = build("AdapTauMF", settings)
+    results = []
+    for kind in (Collector, TopkCollector):
+        torch.manual_seed(0)
+        collector = kind(built.config)
+        collector.data_collect(built.train)
+        for users, history, positive_u, positive_i in built.test:
+            # Few different values, so that ties are common.
+            scores = torch.randint(0, 6, (len(users), built.dataset.item_num)).float()
+            scores[:, 0] = -torch.inf
+            scores[history] = -torch.inf
+            collector.eval_batch_collect(scores, users, positive_u, positive_i)
+        results.append(Evaluator(built.config).evaluate(collector.get_data_struct()))
+    assert results[0] == results[1] and len(results[0]) >= 2
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 10_000), st.integers(1, 12), st.integers(20, 700), st.sampled_from([3, 50, 1 << 30]), st.booleans()
+)
+def test_top_items_are_topks_whatever_the_width_and_the_ties(seed, k, width, different, masked):
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randint(0, different, (9, width), generator=generator).double()
+    if masked:
+        scores[torch.rand(9, width, generator=generator) < 0.97] = -torch.inf
+    assert torch.equal(top_items(scores, k), torch.topk(scores, k).indices)
+
+
+def test_users_without_positives_in_the_batch_count_zero(board):
+    collector = TopkCollector(build("AdapTauMF", {**board, "topk": [1], "valid_metric": "NDCG@1"}).config)
+    collector.eval_batch_collect(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), None, torch.tensor([1]), torch.tensor([0]))
+    assert collector.data_struct.get("rec.topk").tolist() == [[0, 0], [1, 1]]
+
+
+def test_the_trainer_uses_it_and_encodes_once_per_evaluation(board):
+    built = build("AdapTauLightGCN", {**board, "eval_batch_size": 300})
+    trainer = trainer_of(built)
+    assert isinstance(trainer.eval_collector, TopkCollector)
+    calls = []
+    encode = built.model.encode
+    built.model.encode = lambda: calls.append(1) or encode()
+    first = trainer.evaluate(built.test, load_best_model=False)
+    second = trainer.evaluate(built.test, load_best_model=False)
+    assert first == second and len(calls) == 2 and len(built.test) > 3
+    users = Interaction({"user_id": torch.tensor([1])})
+    built.model.full_sort_predict(users)
+    assert len(calls) == 2
+
+
+def test_scores_share_memory_between_batches_but_not_with_predictions(board):
+    built = build("AdapTauMF", {**board, "eval_batch_size": 300})
+    trainer = trainer_of(built)
+    batches = list(EvalBatches(built.test))
+    users = batches[0][0]
+    kept = built.model.full_sort_predict(users)
+    before = kept.clone()
+    places = {trainer._full_sort_batch_eval(batch)[1].data_ptr() for batch in batches}
+    assert len(places) == 1 and torch.equal(kept, before)

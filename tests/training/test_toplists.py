@@ -1,0 +1,97 @@
+"""Top lists and popularity groups against loops over users, and against RecBole's own metrics."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recbole_adaptau.training.toplists import group_norms, group_statistics, popularity_groups, top_lists
+
+from ..helpers import build, trainer_of
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=60).filter(any), st.integers(1, 12))
+def test_groups_rise_with_popularity_and_hold_equally_many_interactions(counts, number):
+    groups = popularity_groups(torch.tensor([0, *counts]), number)
+    assert groups[0] == -1 and groups[1:].min() >= 0 and groups.max() < number
+    mine = groups[1:].tolist()
+    for first in range(len(counts)):
+        for second in range(len(counts)):
+            if (counts[first], first) <= (counts[second], second):
+                assert mine[first] <= mine[second]
+    # A group reaches over either of its bounds by at most half of one item.
+    for group in range(number):
+        held = sum(count for count, owner in zip(counts, mine, strict=True) if owner == group)
+        assert held <= sum(counts) / number + max(counts)
+    for item, count in enumerate(counts):
+        if count == 0:
+            assert mine[item] == 0
+
+
+def test_equal_items_make_equal_groups():
+    assert popularity_groups(torch.tensor([0] + [3] * 20), 10).tolist() == [-1] + [i // 2 for i in range(20)]
+
+
+@pytest.fixture
+def built(board):
+    return build("AdapTauMF", {**board, "metrics": ["Recall", "NDCG"], "metric_decimal_place": 12})
+
+
+@pytest.mark.parametrize("part", ["valid", "test"])
+def test_lists_give_recboles_figures(built, part):
+    loader = getattr(built, part)
+    built.model.eval()
+    lists = top_lists(built.model, loader, 5)
+    trainer = trainer_of(built)
+    trainer.eval_collector.data_collect(built.train)
+    result = trainer.evaluate(loader, load_best_model=False)
+    assert lists.recall().mean() == pytest.approx(result["recall@5"], abs=1e-9)
+    assert lists.ndcg().mean() == pytest.approx(result["ndcg@5"], abs=1e-9)
+    groups = popularity_groups(built.model.interactions.item_counts)
+    assert lists.recall_by_group(groups).sum() == pytest.approx(lists.recall().mean())
+
+
+def test_recall_by_group_is_a_loop_over_users(built):
+    built.model.eval()
+    lists = top_lists(built.model, built.test, 5)
+    groups = popularity_groups(built.model.interactions.item_counts, 4)
+    expected = np.zeros(4)
+    for user, items in zip(lists.users.tolist(), lists.items.tolist(), strict=True):
+        wanted = set(built.test.uid2positive_item[user].tolist())
+        for item in set(items) & wanted:
+            expected[groups[item]] += 1 / len(wanted) / len(lists.users)
+    assert expected.sum() > 0
+    assert lists.recall_by_group(groups, 4) == pytest.approx(expected)
+
+
+def test_group_statistics_of_a_model(built):
+    built.model.eval()
+    found = group_statistics(built.model, built.valid, 5)
+    data, tau = built.model.interactions, built.model.strategy.tau_0.item()
+    users, items = built.model.user_embedding.weight, built.model.item_embedding.weight
+    cosines = torch.cosine_similarity(users[data.users], items[data.items])
+    assert found["positive_score"] == pytest.approx((cosines / tau).mean().item(), rel=1e-4)
+    groups = popularity_groups(data.item_counts)
+    for group, norm in enumerate(found["norms"]):
+        own = [items[item].norm().item() for item in range(1, len(items)) if groups[item] == group]
+        assert norm == pytest.approx(sum(own) / len(own), rel=1e-5)
+    assert sum(found["recall"]) == pytest.approx(top_lists(built.model, built.valid, 5).recall().mean())
+
+
+def test_an_empty_group_has_no_norm():
+    norms = group_norms(torch.tensor([[9.0], [3.0], [4.0]]), torch.tensor([-1, 0, 2]), 3)
+    assert norms[0] == 3 and math.isnan(norms[1]) and norms[2] == 4
+
+
+def test_an_epochs_record_holds_the_groups(board, tmp_path):
+    from recbole_adaptau import run_recbole_adaptau
+    from recbole_adaptau.runs.folder import RunFolder
+
+    more = {"record_groups": True, "epochs": 2, "run_folder": str(tmp_path / "run")}
+    run_recbole_adaptau("AdapTauMF", "board", config_dict={**board, **more})
+    for record in RunFolder(tmp_path / "run").read_epochs():
+        assert len(record["groups"]["norms"]) == 10
+        assert sum(record["groups"]["recall"]) == pytest.approx(record["valid_result"]["recall@5"], abs=1e-6)
