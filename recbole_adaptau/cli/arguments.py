@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..config.loading import read_yaml
-from ..config.options import STRATEGY_NAMES
+from ..config.yaml_files import read_yaml
+from ..core.strategies import STRATEGIES
 from ..errors import OptionError
 from ..studies import grid, plugin, repeat, tuning
 from ..studies.paper import EXPERIMENTS
@@ -127,10 +127,10 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument(
                 "--strategies",
                 nargs="+",
-                choices=STRATEGY_NAMES,
+                choices=list(STRATEGIES),
                 default=list(grid.STRATEGIES),
                 metavar="NAME",
-                help=f"of {', '.join(STRATEGY_NAMES)} (default: {' '.join(grid.STRATEGIES)})",
+                help=f"of {', '.join(STRATEGIES)} (default: {' '.join(grid.STRATEGIES)})",
             )
         add_data_arguments(command, "results/COMMAND/DATASET-MODEL-PROTOCOL")
     for name, experiment in EXPERIMENTS.items():

@@ -101,8 +101,9 @@ def _write_embeddings(
     # Without the padding's rows, which are nobody's.
     rows = {"users": embeddings.users[1:], "items": embeddings.items[1:]}
     score = "inner product of a user's and an item's row"
-    if embeddings.added is not None:
-        rows["neighbour_scales"] = embeddings.added.scales[1:]
+    added = embeddings.item_weights()
+    if added is not None:
+        rows["neighbour_scales"] = added[0][1:]
         score += " + neighbour_scales[user] * (sum of item_weights[item, j] over the user's training items j)"
     tables = {name: np.ascontiguousarray(table.cpu().numpy(), dtype=np.float32) for name, table in rows.items()}
     ids = {"user_ids": recommender.user_ids[1:], "item_ids": recommender.item_ids[1:]}
@@ -110,7 +111,7 @@ def _write_embeddings(
         "model": settings["model"],
         "dataset": settings["dataset"],
         "score": score,
-        "last_column": "popularity: 1 for users, log(1 + training count) for items" if embeddings.has_prior else None,
+        "last_column": "popularity: 1 for users, log(1 + training count) for items" if embeddings.has_bias else None,
         "user_length_of_somebody_new": embeddings.user_length,
         "dimension": tables["items"].shape[1],
         **{name: list(map(str, part)) for name, part in ids.items()},
@@ -124,10 +125,10 @@ def _write_embeddings(
         np.savez(temporary, **tables, **{name: part.astype(str) for name, part in ids.items()})
     weights = output / "item_weights.npz"
     weights.unlink(missing_ok=True)  # of an export before, whose run may have had neighbours where this one has none
-    if embeddings.added is not None:
+    if added is not None:
         paths.append(weights)
         with whole_file(weights) as temporary:
-            save_npz(temporary, embeddings.added.neighbours.weights[1:, 1:])
+            save_npz(temporary, added[1][1:, 1:])
     return paths
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from ..config.loading import PROPERTIES, documented_keys, parse_yaml
+from ..config.keys import help_lines
+from ..config.yaml_files import parse_yaml
 from ..distributed.launcher import PORT, TIMEOUT
 from ..errors import AdapTauError, OptionError
 from ..runs.folder import RunFolder
@@ -110,7 +111,7 @@ def _existing(files: list[str]) -> list[str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="Train and test a recommender with RecBole; our models need no temperature.",
-        epilog=f"{EXAMPLES}\nconfiguration keys of our models (--key=value), beside all of RecBole's:\n{_keys()}",
+        epilog=f"{EXAMPLES}\nconfiguration keys of our models (--key=value), beside all of RecBole's:\n{help_lines()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -128,13 +129,3 @@ def _parser() -> argparse.ArgumentParser:
     several.add_argument("--group_offset", type=int, default=0, help="rank of this machine's first process")
     several.add_argument("--rank_timeout", type=float, default=TIMEOUT, help="seconds to wait for others (%(default)s)")
     return parser
-
-
-def _keys() -> str:
-    """The keys of our property files with default and meaning, as their own lines say."""
-    lines = []
-    for path in (PROPERTIES / "overall.yaml", *sorted((PROPERTIES / "model").glob("*.yaml"))):
-        lines.append(f"  [{path.stem}]")
-        for _, key, value, meaning in documented_keys(path):
-            lines.append(f"  --{key}={value}  {meaning}".replace("%", "%%"))
-    return "\n".join(lines)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .closed_form import all_pair_moments, expected_gradient, log_odds, positive_moments, positive_sums
 from .interactions import Interactions
-from .losses import candidate_logsumexp
+from .logsumexp import candidate_logsumexp
 
 # Users whose softmax over all items is computed for the logged gradient magnitude: spread evenly over the
 # active users, so that the figure needs no random number and costs the same on every dataset.
@@ -34,8 +34,8 @@ class EpochView:
         embeddings: Gives (users [n_users, d], items [n_items, d]) as they are scored in training.
         interactions: The training positives.
         min_user_count: Only users with more positives than this count for n, |D|, mu, mu+ and the variances.
-        prior: [n_items] what is added to an item's logits beside f / tau, if anything.
-        balance: A positive counts (its user's number of positives) ** -balance in mu+.
+        item_logits: [n_items] what is added to an item's logits beside f / tau, if anything.
+        positive_weights: [n_users] what each of a user's positives counts in mu+; None for 1.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class EpochView:
         embeddings: Callable[[], tuple[Tensor, Tensor]],
         interactions: Interactions,
         min_user_count: float = 0,
-        prior: Tensor | None = None,
-        balance: float = 0.0,
+        item_logits: Tensor | None = None,
+        positive_weights: Tensor | None = None,
     ):
         self.epoch = epoch
         self.interactions = interactions
         self.min_user_count = min_user_count
-        self.prior = prior
-        self.balance = balance
+        self.item_logits = item_logits
+        self.positive_weights = positive_weights
         self._embeddings = embeddings
 
     @cached_property
@@ -67,21 +67,21 @@ class EpochView:
         return log_odds(len(counts), self.interactions.n_real_items, int(counts.sum()))
 
     @cached_property
-    def prior_gap(self) -> float:
-        """The difference of the mean prior over the training positives and over the catalogue; 0 without a prior."""
-        if self.prior is None:
+    def added_gap(self) -> float:
+        """The difference of the mean added logit over the training positives and over the catalogue."""
+        if self.item_logits is None:
             return 0.0
-        counts, prior = self.interactions.item_counts.double(), self.prior.double()
-        return ((counts * prior).sum() / counts.sum() - prior[1:].mean()).item()
+        counts, added = self.interactions.item_counts.double(), self.item_logits.double()
+        return ((counts * added).sum() / counts.sum() - added[1:].mean()).item()
 
     @property
     def log_ratio_left(self) -> float:
-        """What of log(nm / 2|D|) the scores have to make up for, the prior having done its part.
+        """What of log(nm / 2|D|) is left to the scores where something is added to the logits.
 
-        A positive's logit is f / tau + prior, so that (mu+ − mu) / tau + prior_gap takes the place of (mu+ − mu) / tau
-        in the closed form. The prior counts for half at most: on small dense data it would leave nothing.
+        A positive's logit is f / tau + added, so that (mu+ − mu) / tau + added_gap takes the place of (mu+ − mu) / tau
+        in the closed form. What is added counts for half at most: on small dense data it would leave nothing.
         """
-        return max(self.log_ratio - self.prior_gap, self.log_ratio / 2)
+        return max(self.log_ratio - self.added_gap, self.log_ratio / 2)
 
     @cached_property
     def positive_sums(self) -> Tensor:
@@ -96,11 +96,11 @@ class EpochView:
         counted = self._counted_users
         inside = (self.interactions.user_counts > self.min_user_count).float()
         mu = _sum_rows(users, inside) / len(counted) @ (_sum_rows(items[1:]) / (len(items) - 1))
-        weights = self.interactions.user_weights(self.balance)[counted].double()
-        positive = (weights * self.positive_sums[counted]).sum() / (
-            weights * self.interactions.user_counts[counted]
-        ).sum()
-        return (positive - mu).item()
+        sums, counts = self.positive_sums[counted], self.interactions.user_counts[counted]
+        if self.positive_weights is not None:
+            weights = self.positive_weights[counted].double()
+            sums, counts = weights * sums, weights * counts
+        return (sums.sum() / counts.sum() - mu).item()
 
     @torch.no_grad()
     def user_losses(self, tau: float) -> Tensor:
@@ -152,12 +152,12 @@ class EpochView:
         Shape: user ids [B], temperatures [B] → [B].
         """
         users, items = self.embeddings
-        prior = items.new_zeros(len(items)) if self.prior is None else self.prior
-        everything = candidate_logsumexp(users[chosen], items[1:], temperatures, prior[1:])
+        added = items.new_zeros(len(items)) if self.item_logits is None else self.item_logits
+        everything = candidate_logsumexp(users[chosen], items[1:], temperatures, added[1:])
         rows, positives = self.interactions.positives_of(chosen)
         scores = (users[chosen[rows]] * items[positives]).sum(1)
         # At most 1, whatever the rounding of scores without bound (nothing normalised) makes of the difference.
-        shares = torch.exp((scores / temperatures[rows] + prior[positives] - everything[rows]).clamp_max(0.0))
+        shares = torch.exp((scores / temperatures[rows] + added[positives] - everything[rows]).clamp_max(0.0))
         return torch.zeros_like(temperatures).index_add(0, rows, shares).clamp_max(1.0)
 
     @cached_property

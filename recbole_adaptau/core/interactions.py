@@ -3,10 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 import torch
-from recbole.data.dataset import Dataset
 from torch import Tensor, nn
-
-from ..errors import DataError
 
 
 class Interactions(nn.Module):
@@ -44,24 +41,6 @@ class Interactions(nn.Module):
             "active_users": np.flatnonzero(user_counts),
         }.items():
             self.register_buffer(name, torch.from_numpy(value), persistent=False)
-
-    @classmethod
-    def from_dataset(cls, dataset: Dataset) -> "Interactions":
-        """Read a RecBole training dataset, refusing what cannot be learned from."""
-        users = np.asarray(dataset.inter_feat[dataset.uid_field])
-        items = np.asarray(dataset.inter_feat[dataset.iid_field])
-        name = f"dataset '{dataset.dataset_name}'"
-        if len(users) == 0:
-            raise DataError(
-                f"The training part of {name} is empty: nothing to learn from. "
-                "Check eval_args (or benchmark_filename) and the filters user_inter_num_interval, val_interval."
-            )
-        if dataset.item_num < 3:
-            raise DataError(
-                f"{name} has {dataset.item_num - 1} item: a softmax over items needs at least two. "
-                "Check ITEM_ID_FIELD and the filters item_inter_num_interval, val_interval."
-            )
-        return cls(users, items, dataset.user_num, dataset.item_num)
 
     @property
     def n_active_users(self) -> int:

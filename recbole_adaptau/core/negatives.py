@@ -1,19 +1,23 @@
-"""Where the negatives of a batch come from.
+"""Where the negatives of a batch come from, by name.
 
 Three modes share their candidates over the batch (`shared`, `in_batch`, `full`) and become one matrix product;
-`per_row` takes RecBole's own sampled negatives, M for each positive. A row's positive is never its own negative.
-Item 0, the padding, is never a candidate.
+`per_row` takes the negatives that came with the batch, M for each positive. A row's positive is never its own
+negative. Item 0, the padding, is never a candidate.
 """
 
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from ..errors import OptionError
+from .component import Component, Registry
 from .interactions import Interactions
-
-MODES = ("shared", "in_batch", "full", "per_row")
-DISTRIBUTIONS = ("uniform", "popularity")
+from .logsumexp import candidate_logsumexp, row_logsumexp
+from .settings import SettingsModel, setting
 
 
 def rows_of_negatives(negatives: Tensor, rows: int) -> Tensor:
@@ -35,88 +39,112 @@ class Candidates:
     log_weight: Tensor | None
     hits: tuple[Tensor, Tensor]
 
+    def logsumexp(
+        self, users: Tensor, items: Tensor, added: Tensor | None, max_logit: float = math.inf
+    ) -> Callable[[Tensor], Tensor]:
+        """As `ScoredBatch.logsumexp`. Shape: users [B, d], the candidates' embeddings [M, d], added [M]."""
+        weight = _sum(self.log_weight, added)
+        return lambda tau: candidate_logsumexp(users, items, tau, weight, self.hits, max_logit)
 
-class SharedNegatives(nn.Module):
-    """Draws the candidates of a batch.
+    def scores(self, users: Tensor, items: Tensor, added: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """As `ScoredBatch.scores`."""
+        scores = users @ items.T
+        mask = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
+        mask[self.hits] = True
+        return scores.masked_fill(mask, -torch.inf), _sum(self.log_weight, added)
+
+
+@dataclass(frozen=True)
+class RowNegatives:
+    """Items that are the negatives of one row each. Shape: items [B, M]."""
+
+    items: Tensor
+
+    def logsumexp(
+        self, users: Tensor, items: Tensor, added: Tensor | None, max_logit: float = math.inf
+    ) -> Callable[[Tensor], Tensor]:
+        """As `ScoredBatch.logsumexp`. Shape: users [B, d], the negatives' embeddings [B · M, d], added [B, M]."""
+        scores, _ = self.scores(users, items, added)
+        return lambda tau: row_logsumexp(scores, tau, added)
+
+    def scores(self, users: Tensor, items: Tensor, added: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """As `ScoredBatch.scores`."""
+        return torch.einsum("bd,bmd->bm", users, items.view(*self.items.shape, -1)), added
+
+
+class Negatives(Component):
+    """The contract: the negatives of a batch.
 
     Args:
         interactions: The training positives.
-        mode: One of `shared`, `in_batch`, `full`.
-        number: How many items `shared` draws; uniformly, the whole catalogue if it has no more.
-        distribution: `uniform` (without replacement: the catalogue is shuffled and dealt out, batch by batch) or
-            `popularity` (training counts to the power alpha).
-        alpha: That power.
-        mask_hits: Leave out every training positive of the row's user, not just the row's own item.
-        correct: Subtract log(q_j · m) from the logit of an item drawn with probability q_j, so that a
-            popularity-drawn or in-batch sum estimates the uniform one.
+        settings: Of the class's own `Settings`; None for the defaults.
     """
 
-    log_correction: Tensor | None
-    cumulative: Tensor | None
-    everything: Tensor
-    column_of: Tensor
+    takes_sampled = False  # whether negatives come with the batch, sampled by RecBole
 
-    def __init__(
-        self,
-        interactions: Interactions,
-        mode: str,
-        number: int,
-        distribution: str = "uniform",
-        alpha: float = 1.0,
-        mask_hits: bool = False,
-        correct: bool = False,
-    ):
-        super().__init__()
+    def __init__(self, interactions: Interactions, settings: Any = None):
+        super().__init__(settings)
         self.interactions = interactions
-        popular = mode == "shared" and distribution == "popularity"
-        # Drawing uniformly without replacement, that many items are the whole catalogue.
-        self.mode = "full" if mode == "shared" and not popular and number >= interactions.n_real_items else mode
-        self.number = number
-        self.mask_hits = mask_hits
-        counts = interactions.item_counts.double()
-        q = counts.pow(alpha) if popular else counts
-        q[counts == 0] = 0.0  # 0 ** 0 would draw the padding
-        q = q / q.sum()
-        self.register_buffer("cumulative", q.cumsum(0) if popular else None, persistent=False)
-        correction = None
-        if correct and (popular or mode == "in_batch"):
-            correction = -torch.log(q.clamp_min(torch.finfo(q.dtype).tiny) * interactions.n_real_items).float()
-        self.register_buffer("log_correction", correction, persistent=False)
-        self.register_buffer("everything", torch.arange(1, interactions.n_items), persistent=False)
-        self.register_buffer("column_of", torch.full((interactions.n_items,), -1), persistent=False)
-        self.begin_epoch()
+
+    @classmethod
+    def refuse(cls, values: Mapping[str, Any]) -> None:
+        sampled = values["train_neg_sample_args"]
+        if sampled["distribution"] != "none":
+            raise OptionError(
+                f"negatives = {cls.name} draws its own negatives, but train_neg_sample_args = {sampled} is set: remove "
+                "it, or choose negatives=per_row."
+            )
 
     def begin_epoch(self) -> None:
-        """Forget what is left of the shuffled catalogue: an epoch depends on nothing but its random state."""
-        self._order, self._place = self.everything[:0], 0
+        """An epoch depends on nothing but its random state: forget what an epoch before has left."""
 
-    def draw(self, users: Tensor, positives: Tensor) -> Candidates:
-        """Shape: users [B], positives [B] (item ids) → candidates shared by the B rows."""
+    def draw(self, users: Tensor, positives: Tensor, sampled: Tensor | None = None) -> Candidates | RowNegatives:
+        """Shape: users [B], positives [B] (item ids), sampled [B, M] negatives that came with the batch."""
+        raise TypeError(f"{type(self).__name__} has no draw(users, positives, sampled).")
+
+
+NEGATIVES: Registry[type[Negatives]] = Registry("negatives")
+register_negatives = NEGATIVES.register
+
+
+class CandidateNegatives(Negatives):
+    """Candidates shared by all rows; a mode says with `_items` which, and with `_probabilities` how likely each was."""
+
+    class Settings(SettingsModel):
+        mask_hits: bool = setting(False, "Leave out candidates that are training positives of the row's user.")
+
+    everything: Tensor
+    column_of: Tensor
+    log_correction: Tensor | None
+
+    def __init__(self, interactions: Interactions, settings: Any = None):
+        super().__init__(interactions, settings)
+        self.register_buffer("everything", torch.arange(1, interactions.n_items), persistent=False)
+        self.register_buffer("column_of", torch.full((interactions.n_items,), -1), persistent=False)
+        q = self._probabilities()
+        correction = None
+        if q is not None and getattr(self.settings, "logq_correction", False):
+            correction = -torch.log(q.clamp_min(torch.finfo(q.dtype).tiny) * interactions.n_real_items).float()
+        self.register_buffer("log_correction", correction, persistent=False)
+
+    def draw(self, users: Tensor, positives: Tensor, sampled: Tensor | None = None) -> Candidates:
         items, repeats = self._items(positives)
         log_weight = None if repeats is None else torch.log(repeats.float())
         if self.log_correction is not None:
-            correction = self.log_correction[items]
-            log_weight = correction if log_weight is None else log_weight + correction
+            log_weight = _sum(log_weight, self.log_correction[items])
         return Candidates(items, log_weight, self._hits(users, positives, items))
 
     def _items(self, positives: Tensor) -> tuple[Tensor, Tensor | None]:
         """Different item ids, and how often each was drawn (None: once each)."""
-        if self.mode == "full":
-            return self.everything, None
-        if self.mode == "in_batch":
-            return torch.unique(positives, return_counts=True)
-        if self.cumulative is None:
-            if self._place + self.number > len(self._order):
-                self._order, self._place = torch.randperm(len(self.everything), device=positives.device) + 1, 0
-            self._place += self.number
-            return self._order[self._place - self.number : self._place], None
-        points = torch.rand(self.number, dtype=self.cumulative.dtype, device=positives.device)
-        drawn = torch.searchsorted(self.cumulative, points, right=True)
-        return torch.unique(drawn.clamp_max(self.interactions.n_items - 1), return_counts=True)
+        return self.everything, None
+
+    def _probabilities(self) -> Tensor | None:
+        """[n_items] how likely each item is in a draw, where that differs between items."""
+        return None
 
     def _hits(self, users: Tensor, positives: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
         self.column_of[items] = torch.arange(len(items), device=items.device)
-        if self.mask_hits:
+        if self.settings.mask_hits:
             rows, hit_items = self.interactions.positives_of(users)
         else:
             rows, hit_items = torch.arange(len(users), device=users.device), positives
@@ -124,3 +152,119 @@ class SharedNegatives(nn.Module):
         self.column_of[items] = -1
         found = columns >= 0
         return rows[found], columns[found]
+
+    def _shares(self, alpha: float) -> Tensor:
+        """[n_items] training counts to a power, scaled to a sum of 1; 0 for items without any."""
+        counts = self.interactions.item_counts.double()
+        q = torch.where(counts > 0, counts.pow(alpha), 0.0)
+        return q / q.sum()
+
+
+LOGQ_CORRECTION: Any = setting(False, "Correct logits for the drawing probability (popularity and in_batch).")
+
+
+@register_negatives("shared")
+class SharedNegatives(CandidateNegatives):
+    """`shared`: items drawn for the batch, uniformly (the catalogue shuffled and dealt out) or by popularity.
+
+    A uniform draw of as many items as the catalogue has is the whole catalogue.
+    """
+
+    class Settings(CandidateNegatives.Settings):
+        num_negatives: int = setting(
+            1024,
+            "Items that `shared` draws for a batch; the whole catalogue if that is smaller.",
+            ge=1,
+            le=10**8,
+        )
+        negative_distribution: Literal["uniform", "popularity"] = setting(
+            "uniform", "How `shared` draws: uniform, or popularity (training counts only)."
+        )
+        negative_alpha: float = setting(1.0, "Power of the training counts for popularity.", ge=0.0, le=10.0)
+        logq_correction: bool = LOGQ_CORRECTION
+
+    cumulative: Tensor | None
+
+    def __init__(self, interactions: Interactions, settings: Any = None):
+        super().__init__(interactions, settings)
+        q = self._probabilities()
+        self.register_buffer("cumulative", None if q is None else q.cumsum(0), persistent=False)
+        self.begin_epoch()
+
+    @classmethod
+    def unread(cls, values: Mapping[str, Any]) -> dict[str, str]:
+        if values["negative_distribution"] == "popularity":
+            return {}
+        return dict.fromkeys(("negative_alpha", "logq_correction"), "negative_distribution = uniform")
+
+    def begin_epoch(self) -> None:
+        self._order, self._place = self.everything[:0], 0
+
+    def _items(self, positives: Tensor) -> tuple[Tensor, Tensor | None]:
+        number = self.settings.num_negatives
+        if self.cumulative is not None:
+            points = torch.rand(number, dtype=self.cumulative.dtype, device=positives.device)
+            drawn = torch.searchsorted(self.cumulative, points, right=True)
+            return torch.unique(drawn.clamp_max(self.interactions.n_items - 1), return_counts=True)
+        if number >= len(self.everything):
+            return self.everything, None
+        if self._place + number > len(self._order):
+            self._order, self._place = torch.randperm(len(self.everything), device=positives.device) + 1, 0
+        self._place += number
+        return self._order[self._place - number : self._place], None
+
+    def _probabilities(self) -> Tensor | None:
+        popular = self.settings.negative_distribution == "popularity"
+        return self._shares(self.settings.negative_alpha) if popular else None
+
+
+@register_negatives("in_batch")
+class InBatchNegatives(CandidateNegatives):
+    """`in_batch`: the positives of the other rows."""
+
+    class Settings(CandidateNegatives.Settings):
+        logq_correction: bool = LOGQ_CORRECTION
+
+    @classmethod
+    def refuse(cls, values: Mapping[str, Any]) -> None:
+        super().refuse(values)
+        if values["train_batch_size"] < 2:
+            raise OptionError("negatives = in_batch needs train_batch_size of at least 2: a lone row has no negatives.")
+
+    def _items(self, positives: Tensor) -> tuple[Tensor, Tensor | None]:
+        return torch.unique(positives, return_counts=True)
+
+    def _probabilities(self) -> Tensor | None:
+        return self._shares(1.0)
+
+
+@register_negatives("full")
+class FullNegatives(CandidateNegatives):
+    """`full`: the whole catalogue."""
+
+
+@register_negatives("per_row")
+class PerRowNegatives(Negatives):
+    """`per_row`: RecBole's own sampled negatives, M for each positive."""
+
+    takes_sampled = True
+
+    @classmethod
+    def refuse(cls, values: Mapping[str, Any]) -> None:
+        if values["train_neg_sample_args"]["distribution"] == "none":
+            raise OptionError(
+                "negatives = per_row takes RecBole's sampled negatives, but train_neg_sample_args is None: set e.g. "
+                "--train_neg_sample_args=\"{'distribution': 'uniform', 'sample_num': 64}\"."
+            )
+
+    def draw(self, users: Tensor, positives: Tensor, sampled: Tensor | None = None) -> RowNegatives:
+        if sampled is None:
+            raise OptionError("negatives = per_row needs negatives with the batch, [B, M], and there are none.")
+        return RowNegatives(sampled)
+
+
+def _sum(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    """Their sum, where None is zero."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second

@@ -1,38 +1,53 @@
-"""Six ways to set the temperature, by the paper's names. A strategy says how; the trainer says when.
-
-All that a strategy remembers is in buffers or parameters, so checkpoints, resuming and `.to(device)` include it.
-"""
+"""Ways to set the temperature, by the paper's names. A strategy says how; the trainer says when."""
 
 import math
+from collections.abc import Mapping
 from logging import getLogger
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from ..config.options import TAU_MOST, Options
+from ..errors import OptionError
 from .closed_form import global_tau, user_taus
+from .component import Component, Registry
 from .epoch_view import EpochView
+from .interactions import Interactions
+from .settings import TAU_LEAST, TAU_MOST, SettingsModel, setting
 
 
-class TemperatureStrategy(nn.Module):
-    """The contract. This base is also the strategy with one constant temperature.
+class TemperatureStrategy(Component):
+    """The contract: temperatures that are set when an epoch begins.
+
+    Args:
+        n_users: Users, the padding included.
+        embedding_size: Length of a user's embedding.
+        settings: Of the class's own `Settings`; None for the defaults.
 
     Attributes:
         tau_0: [] the global temperature.
         tau_u: [n_users] each user's temperature, for strategies that have one, as of the last `begin_epoch`.
     """
 
+    class Settings(SettingsModel):
+        tau_min: float = setting(0.02, "Lower bound of every temperature.", ge=TAU_LEAST, le=TAU_MOST)
+
     tau_0: Tensor
     tau_u: Tensor | None
 
-    def __init__(self, options: Options, n_users: int):
-        super().__init__()
-        self.options = options
-        self.register_buffer("tau_0", torch.tensor(options.tau))
+    def __init__(self, n_users: int, embedding_size: int, settings: Any = None):
+        super().__init__(settings)
+        start = torch.tensor(getattr(self.settings, "tau", 0.1))
+        self.register_buffer("tau_0", start)
         self.register_buffer("tau_u", None)
 
     def reset_parameters(self) -> None:
         """Start values of its own, called after the model has initialised all its modules."""
+
+    def min_user_count(self, interactions: Interactions) -> float:
+        """Only users with more positives than this count for tau_0."""
+        return 0.0
 
     def begin_epoch(self, view: EpochView) -> None:
         """Set the temperatures of the epoch about to begin."""
@@ -43,19 +58,51 @@ class TemperatureStrategy(nn.Module):
 
     def describe(self) -> str:
         """What sets the temperature, in a word or two for the log; the figures are the epoch event's."""
-        return f"{self.options.tau_strategy}: tau_0 = {self.tau_0.item():.4f}"
+        return f"{self.name}: tau_0 = {self.tau_0.item():.4f}"
 
 
+STRATEGIES: Registry[type[TemperatureStrategy]] = Registry("tau_strategy")
+register_strategy = STRATEGIES.register
+
+
+@register_strategy("none")
 class NoTemperature(TemperatureStrategy):
     """`none`: plain inner products, nothing normalised, tau = 1."""
 
-    def __init__(self, options: Options, n_users: int):
-        super().__init__(options, n_users)
+    def __init__(self, n_users: int, embedding_size: int, settings: Any = None):
+        super().__init__(n_users, embedding_size, settings)
         self.tau_0.fill_(1.0)
 
+    @classmethod
+    def refuse(cls, values: Mapping[str, Any]) -> None:
+        if values["normalization"] not in ("auto", "N-N"):
+            raise OptionError(
+                f"tau_strategy = none means no normalisation, but normalization = {values['normalization']}: "
+                "use tau_strategy=fixed to normalise at a fixed temperature."
+            )
+        if values["test_score"] == "cosine":
+            raise OptionError("tau_strategy = none ranks by inner product: test_score = cosine contradicts it.")
 
+
+@register_strategy("fixed")
 class FixedTau(TemperatureStrategy):
     """`fixed`: the value of `tau`, as a grid search sets it."""
+
+    class Settings(TemperatureStrategy.Settings):
+        tau: float = setting(
+            0.1,
+            "The temperature of `fixed`, and where `learned` and `learned_user` start.",
+            ge=TAU_LEAST,
+            le=TAU_MOST,
+        )
+
+    @classmethod
+    def refuse(cls, values: Mapping[str, Any]) -> None:
+        if values["tau"] < values["tau_min"]:
+            raise OptionError(
+                f"tau = {values['tau']} is below tau_min = {values['tau_min']}, the lower bound of every temperature: "
+                "raise tau or lower tau_min."
+            )
 
 
 def _bounded_exp(raw: Tensor) -> Tensor:
@@ -63,14 +110,24 @@ def _bounded_exp(raw: Tensor) -> Tensor:
     return torch.exp(raw.clamp_max(math.log(TAU_MOST)))
 
 
-class LearnedTau(TemperatureStrategy):
+@register_strategy("learned")
+class LearnedTau(FixedTau):
     """`learned` (C-tau): one temperature learned by gradient descent, tau = tau_min + exp(raw)."""
 
-    def __init__(self, options: Options, n_users: int):
-        super().__init__(options, n_users)
+    def __init__(self, n_users: int, embedding_size: int, settings: Any = None):
+        super().__init__(n_users, embedding_size, settings)
         # The start must lie above the lower bound for the logarithm to exist.
-        start = max(options.tau - options.tau_min, 1e-3)
+        start = max(self.settings.tau - self.settings.tau_min, 1e-3)
         self.raw = nn.Parameter(torch.tensor(math.log(start)))
+
+    @classmethod
+    def refuse(cls, values: Mapping[str, Any]) -> None:
+        super().refuse(values)
+        if values["positive_tau"] == "tau_0":
+            raise OptionError(
+                f"tau_strategy = {cls.name} learns one temperature for positive and negatives alike: "
+                "positive_tau = tau_0 goes with fixed, adaptive and adaptive_user only."
+            )
 
     @torch.no_grad()
     def begin_epoch(self, view: EpochView) -> None:
@@ -80,9 +137,10 @@ class LearnedTau(TemperatureStrategy):
         return self._global().expand(len(users))
 
     def _global(self) -> Tensor:
-        return self.options.tau_min + _bounded_exp(self.raw)
+        return self.settings.tau_min + _bounded_exp(self.raw)
 
 
+@register_strategy("learned_user")
 class LearnedUserTau(LearnedTau):
     """`learned_user` (Cu-tau): a small network reads the user's embedding and scales the learned temperature.
 
@@ -94,11 +152,11 @@ class LearnedUserTau(LearnedTau):
     tau_u: Tensor
     HIDDEN = 32
 
-    def __init__(self, options: Options, n_users: int):
-        super().__init__(options, n_users)
+    def __init__(self, n_users: int, embedding_size: int, settings: Any = None):
+        super().__init__(n_users, embedding_size, settings)
         self.last_layer = nn.Linear(self.HIDDEN, 1)
-        self.net = nn.Sequential(nn.Linear(options.embedding_size, self.HIDDEN), nn.ReLU(), self.last_layer)
-        self.register_buffer("tau_u", torch.full((n_users,), options.tau))
+        self.net = nn.Sequential(nn.Linear(embedding_size, self.HIDDEN), nn.ReLU(), self.last_layer)
+        self.register_buffer("tau_u", torch.full((n_users,), self.settings.tau))
 
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.last_layer.weight)
@@ -112,9 +170,10 @@ class LearnedUserTau(LearnedTau):
 
     def tau(self, users: Tensor, embeddings: Tensor) -> Tensor:
         personal = 3.0 * torch.tanh(self.net(embeddings.detach()).squeeze(1))
-        return self.options.tau_min + _bounded_exp(self.raw + personal)
+        return self.settings.tau_min + _bounded_exp(self.raw + personal)
 
 
+@register_strategy("adaptive")
 class AdaptiveTau(TemperatureStrategy):
     """`adaptive` (Adap-tau_0): the closed form, computed anew from the embeddings at the start of every epoch.
 
@@ -124,14 +183,51 @@ class AdaptiveTau(TemperatureStrategy):
     measured gap counts for good; if it shrinks so far that tau_0 meets its lower bound, that is said in the log.
     """
 
+    class Settings(TemperatureStrategy.Settings):
+        tau_max: float = setting(
+            1.0,
+            "Upper bound of every adaptive temperature; tau_0 of data denser than one half.",
+            ge=TAU_LEAST,
+            le=TAU_MOST,
+        )
+        tau_form: Literal["simplified", "with_variances"] = setting(
+            "simplified", "Closed form of tau_0: simplified (Eq. 13), or with_variances."
+        )
+        tau_startup_gap: float = setting(
+            0.7, "mu+ - mu assumed while the embeddings are untrained.", ge=TAU_LEAST, le=TAU_MOST
+        )
+        tau_startup_min_gap: float = setting(0.2, "The measured mu+ - mu counts once it has passed this.", ge=0.0)
+        tau_startup_epochs: int = setting(0, "The assumed gap holds for at least this many epochs.", ge=0)
+        tau_user_quantile: float = setting(
+            0.0, "Only users with more positives than this quantile count for tau_0; 0 for all.", ge=0.0, lt=1.0
+        )
+
     released: Tensor
 
-    def __init__(self, options: Options, n_users: int):
-        super().__init__(options, n_users)
+    def __init__(self, n_users: int, embedding_size: int, settings: Any = None):
+        super().__init__(n_users, embedding_size, settings)
         self.register_buffer("released", torch.tensor(False))
 
+    @classmethod
+    def refuse(cls, values: Mapping[str, Any]) -> None:
+        if values["tau_min"] > values["tau_max"]:
+            raise OptionError(f"tau_min = {values['tau_min']} is above tau_max = {values['tau_max']}.")
+        if values["normalization"] not in ("auto", "Y-Y"):
+            raise OptionError(
+                f"tau_strategy = {cls.name} computes the temperature from cosines and needs normalization = Y-Y, not "
+                f"{values['normalization']}: use tau_strategy=fixed or learned with {values['normalization']}."
+            )
+
+    def min_user_count(self, interactions: Interactions) -> float:
+        if self.settings.tau_user_quantile == 0:
+            return 0.0
+        counts = interactions.user_counts[interactions.active_users].float()
+        least = counts.quantile(self.settings.tau_user_quantile).item()
+        # Where all have as many, nobody has more: then all count.
+        return least if (counts > least).any() else 0.0
+
     def begin_epoch(self, view: EpochView) -> None:
-        o = self.options
+        o = self.settings
         if view.epoch >= o.tau_startup_epochs and view.gap > o.tau_startup_min_gap:
             self.released.fill_(True)
         measured = bool(self.released)
@@ -156,6 +252,7 @@ class AdaptiveTau(TemperatureStrategy):
         self.tau_0.fill_(tau_0)
 
 
+@register_strategy("adaptive_user")
 class AdaptiveUserTau(AdaptiveTau):
     """`adaptive_user` (Adap-tau): tau_0 as above and each user's own from the users' losses, by Lambert W.
 
@@ -163,18 +260,32 @@ class AdaptiveUserTau(AdaptiveTau):
     positive always have it.
     """
 
+    class Settings(AdaptiveTau.Settings):
+        user_beta: float = setting(
+            1.0, "Pull of tau_u towards tau_0; the divisor inside Lambert W is 2 * user_beta.", ge=1e-6, le=1e6
+        )
+        user_threshold: Annotated[float, Field(gt=0.0, lt=1.0)] | Literal["mean"] = setting(
+            "mean", "m_u, the loss of a user at tau_0: mean, or a quantile in (0, 1)."
+        )
+        user_loss_tau: Annotated[float, Field(ge=TAU_LEAST, le=TAU_MOST)] | Literal["tau_0"] = setting(
+            1.0, "Common temperature at which users' losses are measured: a number, or tau_0."
+        )
+        user_loss_average: bool = setting(
+            False, "Average a user's loss with that of the epoch before: about the authors' mean over an epoch."
+        )
+
     tau_u: Tensor
     last_losses: Tensor | None
 
-    def __init__(self, options: Options, n_users: int):
-        super().__init__(options, n_users)
-        self.register_buffer("tau_u", torch.full((n_users,), options.tau))
+    def __init__(self, n_users: int, embedding_size: int, settings: Any = None):
+        super().__init__(n_users, embedding_size, settings)
+        self.register_buffer("tau_u", torch.full((n_users,), self.tau_0.item()))
         unknown = torch.full((n_users,), torch.nan, dtype=torch.float64)
-        self.register_buffer("last_losses", unknown if options.user_loss_average else None)
+        self.register_buffer("last_losses", unknown if self.settings.user_loss_average else None)
 
     def begin_epoch(self, view: EpochView) -> None:
         super().begin_epoch(view)
-        o = self.options
+        o = self.settings
         tau_0 = self.tau_0.item()
         self.tau_u.fill_(tau_0)
         if view.epoch == 0:
@@ -185,20 +296,9 @@ class AdaptiveUserTau(AdaptiveTau):
             before = self.last_losses[active]
             self.last_losses[active] = losses
             losses = torch.where(before.isnan(), losses, (before + losses) / 2)
-        quantile = o.user_threshold_quantile
-        threshold = losses.mean() if quantile is None else losses.quantile(quantile)
+        threshold = losses.mean() if o.user_threshold == "mean" else losses.quantile(o.user_threshold)
         taus = user_taus(tau_0, losses.cpu().numpy(), threshold.item(), o.user_beta, o.tau_min, o.tau_max)
         self.tau_u[active] = torch.from_numpy(taus).to(self.tau_u)
 
     def tau(self, users: Tensor, embeddings: Tensor) -> Tensor:
         return self.tau_u[users]
-
-
-STRATEGIES: dict[str, type[TemperatureStrategy]] = {
-    "none": NoTemperature,
-    "fixed": FixedTau,
-    "learned": LearnedTau,
-    "learned_user": LearnedUserTau,
-    "adaptive": AdaptiveTau,
-    "adaptive_user": AdaptiveUserTau,
-}

@@ -1,30 +1,50 @@
 """False positives added to the training part: `noise_ratio` for all users alike, `noise_groups` for groups of users."""
 
-from numbers import Real
-from typing import Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 from recbole.data.interaction import Interaction, cat_interactions
 from recbole.utils import ModelType
 
+from ..core.settings import SettingsModel, setting
 from ..errors import DataError, OptionError
 
 Ints = NDArray[np.int64]
 
 
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class NoiseSettings(SettingsModel):
+    """Shares of false positives."""
+
+    noise_ratio: Share | None = setting(
+        0.0,
+        "False positives added to the training part, as a share of each user's positives.",
+        wanted="a number from 0 to 1, the share of false positives added",
+    )
+    noise_groups: Annotated[list[Share], Field(min_length=1)] | None = setting(
+        None,
+        "Such shares for as many random groups of users, e.g. [0.1, 0.2, 0.3, 0.4]; instead of noise_ratio.",
+        wanted="a list of numbers from 0 to 1, as [0.1, 0.2, 0.3, 0.4]",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if self.noise_ratio and self.noise_groups:
+            raise OptionError(
+                f"noise_ratio = {self.noise_ratio} and noise_groups = {self.noise_groups}: give one share for all "
+                "users, or one for each group."
+            )
+        return self
+
+
 def check(config: Any) -> None:
     """Refuse shares that make no sense, before any data is loaded."""
-    ratio, groups = config["noise_ratio"], config["noise_groups"]
-    if ratio is not None and not _is_share(ratio):
-        raise OptionError(f"noise_ratio = {ratio!r}: must be a number from 0 to 1, the share of false positives added.")
-    if groups is not None and not (isinstance(groups, list) and groups and all(map(_is_share, groups))):
-        raise OptionError(f"noise_groups = {groups!r}: must be a list of numbers from 0 to 1, as [0.1, 0.2, 0.3, 0.4].")
-    if ratio and groups:
-        raise OptionError(
-            f"noise_ratio = {ratio} and noise_groups = {groups}: give one share for all users, or one for each group."
-        )
-    if (ratio or groups) and config["MODEL_TYPE"] == ModelType.SEQUENTIAL:
+    settings = NoiseSettings.read(config)
+    if (settings.noise_ratio or settings.noise_groups) and config["MODEL_TYPE"] == ModelType.SEQUENTIAL:
         raise OptionError(f"noise_ratio and noise_groups are for sets of items; {config['model']} reads sequences.")
 
 
@@ -102,7 +122,3 @@ def _shares(n_users: int, config: Any) -> NDArray[np.float64]:
         return np.full(n_users, float(config["noise_ratio"]))
     shares = np.array([*config["noise_groups"], 0.0])  # the last is the padding's
     return shares[user_groups(n_users, len(config["noise_groups"]), config["seed"])]
-
-
-def _is_share(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0.0 <= float(value) <= 1.0

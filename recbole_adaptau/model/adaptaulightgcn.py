@@ -5,26 +5,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..config.options import Options, check_dropout, check_whole
 from ..core.propagation import Propagation
+from ..core.settings import setting
 from .base import AdapTauRecommender
 
 
 class AdapTauLightGCN(AdapTauRecommender):
     """The tables, propagated over the training graph and averaged over the layers."""
 
-    @classmethod
-    def check(cls, config: Any) -> Options:
-        check_whole(config, "n_layers", 0)
-        check_dropout(config, "message_dropout")
-        check_dropout(config, "edge_dropout")
-        return super().check(config)
+    class Settings(AdapTauRecommender.Settings):
+        n_layers: int = setting(3, "Layers of propagation.", ge=0)
+        message_dropout: float = setting(0.0, "Dropout on each layer's output.", ge=0.0, lt=1.0)
+        edge_dropout: float = setting(0.0, "Share of the graph's edges dropped anew for each batch.", ge=0.0, lt=1.0)
 
     def __init__(self, config: Any, dataset: Any):
         super().__init__(config, dataset)
-        self.propagation = Propagation(
-            self.interactions, config["n_layers"], config["message_dropout"], config["edge_dropout"]
-        )
+        s = self.settings
+        self.propagation = Propagation(self.interactions, s.n_layers, s.message_dropout, s.edge_dropout)
 
     def encode(self) -> tuple[Tensor, Tensor]:
         tables = torch.cat([self.user_embedding.weight, self.item_embedding.weight])

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +12,6 @@ from recbole.model.init import xavier_uniform_initialization
 from recbole.utils import ModelType
 from torch import Tensor, nn
 
-from ..core.strategies import STRATEGIES
 from ..errors import OptionError
 from .base import AdapTauRecommender, evaluating
 
@@ -32,6 +30,7 @@ class Adapted(AdapTauRecommender):
     base_class: type
     base_name: str  # by which RecBole knows the base's properties and trainer; for a class derived from its model, that
     tables = ("user_embedding", "item_embedding")
+    makes_tables = False
 
     def build(self, config: Any, dataset: Any) -> None:
         name = self.base_class.__name__
@@ -45,14 +44,12 @@ class Adapted(AdapTauRecommender):
                     "ranking by those would be another model. A class of yours can say with a method encode() which "
                     "embeddings to rank by."
                 )
-        self.strategy = STRATEGIES[self.options.tau_strategy](
-            replace(self.options, embedding_size=users.shape[1]), self.n_users
-        )
+        self.make_strategy(config, users.shape[1])
         self.strategy.apply(xavier_uniform_initialization)
         self.strategy.reset_parameters()
-        if self.options.reg_weight > 0 and self._ego_tables() is None:
+        if self.settings.reg_weight > 0 and self._ego_tables() is None:
             raise OptionError(
-                f"reg_weight = {self.options.reg_weight} is on the tables {' and '.join(self.tables)}, which {name} "
+                f"reg_weight = {self.settings.reg_weight} is on the tables {' and '.join(self.tables)}, which {name} "
                 "does not have: leave reg_weight out."
             )
 

@@ -2,26 +2,29 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
+from pydantic import BeforeValidator
 from recbole.model.abstract_recommender import GeneralRecommender
 from recbole.model.init import xavier_uniform_initialization
 from recbole.utils import InputType
 from torch import Tensor, nn
 
-from ..config.options import Options
+from ..config.recipes import check_recipe
+from ..core.component import Registry
+from ..core.cosine import unit_rows
 from ..core.epoch_view import EpochView
-from ..core.interactions import Interactions
-from ..core.losses import candidate_logsumexp, row_logsumexp, softmax_loss, unit_rows
-from ..core.negatives import SharedNegatives, rows_of_negatives
+from ..core.losses import LOSSES, ScoredBatch
+from ..core.negatives import NEGATIVES, rows_of_negatives
+from ..core.settings import SettingsModel, setting
 from ..core.strategies import STRATEGIES
-from ..errors import DataError
-from ..recipe.item_regression import ItemNeighbours
-from ..recipe.spectral_start import spectral_rows, start_from
+from ..data.positives import training_positives
+from ..errors import DataError, OptionError, did_you_mean
+from ..recipe import PARTS, PairScores, RecipePart
 
 
 @contextmanager
@@ -40,81 +43,111 @@ def evaluating(module: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
+def _known(registry: Registry[Any]) -> BeforeValidator:
+    """A name that a registry has."""
+
+    def check(name: Any) -> Any:
+        if name is None:
+            raise ValueError
+        if name not in registry:
+            hint = did_you_mean(name, registry) if isinstance(name, str) else ""
+            raise OptionError(f"{registry.key} = {name!r} is not one of {', '.join(registry)}.{hint}")
+        return name
+
+    return BeforeValidator(check)
+
+
 class AdapTauRecommender(GeneralRecommender, ABC):
     """Softmax over (normalised) embeddings with a temperature set by a strategy.
 
     A backbone implements `encode`; here are scoring, loss, negatives, temperatures and prediction. The tables
-    `user_embedding` and `item_embedding` are made here, spectral or Xavier uniform, row 0 (padding) zero.
+    `user_embedding` and `item_embedding` are made here, Xavier uniform, row 0 (padding) zero. A backbone with settings
+    of its own declares them in a class `Settings` derived from this one's, and finds them as `self.settings`.
     """
 
+    class Settings(SettingsModel):
+        tau_strategy: Annotated[str, _known(STRATEGIES)] = setting(
+            "adaptive_user", f"How the temperature is set: {', '.join(STRATEGIES)}."
+        )
+        loss: Annotated[str, _known(LOSSES)] = setting("softmax", f"The ranking loss: {', '.join(LOSSES)}.")
+        negatives: Annotated[str, _known(NEGATIVES)] = setting(
+            "shared", f"What a positive is compared with: {', '.join(NEGATIVES)} (RecBole's train_neg_sample_args)."
+        )
+        recipe: Annotated[str | list, BeforeValidator(check_recipe)] = setting(
+            "none", "What is added to the paper's method: none, plus, or a list of parts by name."
+        )
+        embedding_size: int = setting(64, "The embedding size of users and items.", ge=1, le=1 << 16)
+        normalization: Literal["auto", "Y-Y", "Y-N", "N-Y", "N-N"] = setting(
+            "auto", "Users-items: Y-Y, Y-N, N-Y, N-N; auto is Y-Y, and N-N for tau_strategy none."
+        )
+        test_score: Literal["auto", "cosine", "inner_product"] = setting(
+            "auto", "Score at test time: auto (as trained), cosine or inner_product."
+        )
+        embedding_dropout: float = setting(0.0, "Dropout on the batch's user embeddings.", ge=0.0, lt=1.0)
+        reg_weight: float = setting(
+            0.0, "L2 on the batch's embeddings: weight * sum of squares / (2 * batch size).", ge=0.0, le=1e6
+        )
+        reg_negatives: bool = setting(False, "Whether the negatives count in that L2 too.")
+
     input_type = InputType.PAIRWISE
-    prior: Tensor | None
-    dropout_steps: Tensor | None
-    loss_weights: Tensor | None
+    makes_tables = True  # whether the two embedding tables are made here
 
     @classmethod
-    def check(cls, config: Any) -> Options:
-        """Refuse a configuration that makes no sense; called as soon as it is built, before data is loaded."""
-        return Options.from_config(config)
+    def refuse(cls, values: Mapping[str, Any]) -> None:
+        """Raise OptionError for settings that contradict each other; called before data is loaded."""
+        if str(values["learner"]).lower() == "row_adam":
+            if values["weight_decay"]:
+                raise OptionError(
+                    f"weight_decay = {values['weight_decay']} shrinks all rows in every batch, but learner = row_adam "
+                    "updates only a batch's own: use reg_weight, or learner=adam."
+                )
+            if values["clip_grad_norm"]:
+                raise OptionError("clip_grad_norm needs gradients of whole tables: set learner=adam with it.")
 
     def __init__(self, config: Any, dataset: Any):
-        options = self.check(config)
         super().__init__(config, dataset)
+        self.settings: Any = self.Settings.read(config)
         self._scored: tuple[Any, tuple[Tensor, Tensor, Tensor]] | None = None
-        self._neighbours: ItemNeighbours | None = None
-        self.options = options
-        self.interactions = Interactions.from_dataset(dataset)
+        self.interactions = training_positives(dataset)
         if max(config["topk"]) > self.interactions.n_real_items:
             raise DataError(
                 f"topk = {config['topk']}, but '{config['dataset']}' has only {self.interactions.n_real_items} items: "
                 f"set --topk and --valid_metric to a smaller k."
             )
-        self.strategy = STRATEGIES[options.tau_strategy](options, self.n_users)
+        sides = self.settings.normalization
+        if sides == "auto":
+            sides = "N-N" if self.settings.tau_strategy == "none" else "Y-Y"
+        self.normalize_users, self.normalize_items = sides[0] == "Y", sides[2] == "Y"
+        self.make_strategy(config, self.settings.embedding_size)
+        loss, negatives = LOSSES[self.settings.loss], NEGATIVES[self.settings.negatives]
+        self.loss = loss(loss.Settings.read(config))
+        self.negatives = negatives(self.interactions, negatives.Settings.read(config))
         self._sample_num = config["train_neg_sample_args"]["sample_num"]
-        self.shared_negatives = None
-        if options.negatives != "per_row":
-            self.shared_negatives = SharedNegatives(
-                self.interactions,
-                options.negatives,
-                options.num_negatives,
-                options.negative_distribution,
-                options.negative_alpha,
-                options.mask_hits,
-                options.logq_correction,
-            )
         # What |f / tau| cannot exceed; a little more, because a length of 1 is rounded.
-        unit = options.normalize_users and options.normalize_items
-        self._max_logit = 1.05 / options.tau_min if unit else math.inf
+        unit = self.normalize_users and self.normalize_items
+        self._max_logit = 1.05 / config["tau_min"] if unit else math.inf
         # With row-wise updates, gradients of tables that are used as they are hold only a batch's own rows.
         self._by_rows = config["learner"].lower() == "row_adam"
+        named = [PARTS[name] for name in config["recipe_parts"]]
+        self.parts: Any = nn.ModuleList(part(self.interactions, part.Settings.read(config)) for part in named)
         self.build(config, dataset)
-        prior = torch.log1p(self.interactions.item_counts.float()) if options.popularity_prior else None
-        self.register_buffer("prior", prior, persistent=False)
-        count = options.user_dropout_count
-        share = count / (count + self.interactions.user_counts.clamp_min(1).double())
-        steps = (share * 2**16).round().clamp_max(2**16 - 1) if count else None  # of the 65,536 values a draw can have
-        self.register_buffer("dropout_steps", steps, persistent=False)
-        balance = options.loss_user_balance
-        weights = self.interactions.user_weights(balance) if balance else None
-        self.register_buffer("loss_weights", weights, persistent=False)
-        quantile = options.tau_user_quantile
-        counts = self.interactions.user_counts[self.interactions.active_users].float()
-        least = counts.quantile(quantile).item() if quantile > 0 else 0.0
-        # Where all have as many, nobody has more: then all count.
-        self._min_user_count = least if (counts > least).any() else 0.0
+
+    def make_strategy(self, config: Any, embedding_size: int) -> None:
+        """Make the temperature strategy for embeddings of a size."""
+        strategy = STRATEGIES[self.settings.tau_strategy]
+        self.strategy = strategy(self.n_users, embedding_size, strategy.Settings.read(config))
 
     def build(self, config: Any, dataset: Any) -> None:
         """Make and initialise all parameters: here the two tables."""
-        self.user_embedding = nn.Embedding(self.n_users, self.options.embedding_size, sparse=self._by_rows)
-        self.item_embedding = nn.Embedding(self.n_items, self.options.embedding_size, sparse=self._by_rows)
+        size = self.settings.embedding_size
+        self.user_embedding = nn.Embedding(self.n_users, size, sparse=self._by_rows)
+        self.item_embedding = nn.Embedding(self.n_items, size, sparse=self._by_rows)
         self.apply(xavier_uniform_initialization)
         self.strategy.reset_parameters()
         tables = self.user_embedding.weight, self.item_embedding.weight
         with torch.no_grad():
-            if self.options.initial_embeddings == "spectral":
-                directions = spectral_rows(self.interactions, tables[0].shape[1], seed=int(torch.randint(2**31, ())))
-                for table, rows in zip(tables, directions, strict=True):
-                    start_from(table, rows)
+            for part in self.parts:
+                part.start(*tables)
             for table in tables:
                 table[0].zero_()
 
@@ -131,9 +164,9 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             epoch,
             self._training_embeddings,
             self.interactions,
-            self._min_user_count,
-            self.prior,
-            self.options.tau_user_balance,
+            self.strategy.min_user_count(self.interactions),
+            self._sum_of(RecipePart.item_logits),
+            self._product_of(RecipePart.positive_weights),
         )
 
     def begin_epoch(self, epoch: int) -> dict[str, float]:
@@ -145,8 +178,8 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         """
         view = self.view(epoch)
         self.strategy.begin_epoch(view)
-        if self.shared_negatives is not None:
-            self.shared_negatives.begin_epoch()
+        self.loss.begin_epoch(view)
+        self.negatives.begin_epoch()
         active = self.interactions.active_users
         with torch.no_grad():
             tau = self._temperatures(view.embeddings[0])[active]
@@ -184,53 +217,56 @@ class AdapTauRecommender(GeneralRecommender, ABC):
 
         Shape: []. RecBole's trainer adds up a tuple and logs each part.
         """
-        users, positives, negatives = self._rows(interaction)
-        drawn = None
-        if self.shared_negatives is not None:
-            drawn = self.shared_negatives.draw(users, positives)
-            negatives = drawn.items
+        users, positives, sampled = self._rows(interaction)
+        negatives = self.negatives.draw(users, positives, sampled)
         all_users, all_items = self.encode()
         u = self._score_users(self._dropped(self._take(all_users, users), users))
         # One gather for positives and negatives, so that backward fills one gradient of the whole table, not two.
-        together = torch.cat([positives, negatives.reshape(-1)])
+        together = torch.cat([positives, negatives.items.reshape(-1)])
         items = self._score_items(self._take(all_items, together))
-        p, n = items.split([len(positives), negatives.numel()])
-        tau = self.strategy.tau(users, u)
-        positive_tau = tau if self.options.positive_tau == "tau_u" else self.strategy.tau_0.expand_as(tau)
-        positive, weight = (u * p).sum(1) / positive_tau, None if drawn is None else drawn.log_weight
-        if self.prior is not None:
-            positive = positive + self.prior[positives]
-            weight = self.prior[negatives] if weight is None else weight + self.prior[negatives]
-        if drawn is None:
-            neg_lse = row_logsumexp(torch.einsum("bd,bmd->bm", u, n.view(*negatives.shape, -1)), tau, weight)
-        else:
-            neg_lse = candidate_logsumexp(u, n, tau, weight, drawn.hits, self._max_logit)
-        losses = softmax_loss(positive, neg_lse, self.options.positive_in_denominator)
-        if self.loss_weights is not None:
-            losses = losses * self.loss_weights[users]
-        ranking = losses.mean() + self._regularisation(users, positives, negatives)
+        p, n = items.split([len(positives), negatives.items.numel()])
+        added = self._sum_of(RecipePart.item_logits)
+        of_negatives = None if added is None else added[negatives.items]
+        batch = ScoredBatch(
+            positive=(u * p).sum(1),
+            positive_logit=None if added is None else added[positives],
+            tau=self.strategy.tau(users, u),
+            tau_0=self.strategy.tau_0,
+            logsumexp=negatives.logsumexp(u, n, of_negatives, self._max_logit),
+            scores=lambda: negatives.scores(u, n, of_negatives),
+        )
+        losses = self.loss(batch)
+        weights = self._product_of(RecipePart.row_weights)
+        if weights is not None:
+            losses = losses * weights[users]
+        ranking = losses.mean() + self._regularisation(users, positives, negatives.items.reshape(-1))
         further = self.auxiliary_losses(users, positives)
         return (ranking, *further) if further else ranking
 
     def _dropped(self, embeddings: Tensor, users: Tensor) -> Tensor:
-        """The batch's user embeddings after dropout, the same share for all and one of each user's own."""
-        embeddings = F.dropout(embeddings, self.options.embedding_dropout, self.training)
-        if self.dropout_steps is None or not self.training:
-            return embeddings
-        rows, width = embeddings.shape
-        steps = self.dropout_steps[users].unsqueeze(1)
-        # Four draws of 16 bits from each number: a draw for every entry would be a tenth of AdapTauMF's epoch.
-        numbers = torch.empty(rows, -(-width // 4), dtype=torch.int64, device=embeddings.device).random_(-(2**63), None)
-        kept = numbers.view(torch.int16)[:, :width] >= (steps - 2**15).to(torch.int16)
-        return embeddings * (kept * (2**16 / (2**16 - steps)).to(embeddings.dtype))
+        """The batch's user embeddings after dropout, the same share for all and what the parts of the recipe drop."""
+        embeddings = F.dropout(embeddings, self.settings.embedding_dropout, self.training)
+        for part in self.parts if self.training else ():
+            embeddings = part.drop(embeddings, users)
+        return embeddings
+
+    def _sum_of(self, hook: Any) -> Tensor | None:
+        """The sum of what a hook of the parts gives, or None where none gives anything."""
+        given = [value for part in self.parts if (value := getattr(part, hook.__name__)()) is not None]
+        return sum(given[1:], given[0]) if given else None
+
+    def _product_of(self, hook: Any) -> Tensor | None:
+        """Likewise the product."""
+        given = [value for part in self.parts if (value := getattr(part, hook.__name__)()) is not None]
+        return math.prod(given[1:], start=given[0]) if given else None
 
     def predict(self, interaction: Any) -> Tensor:
         """Shape: [B] scores of the given pairs."""
         users, items = interaction[self.USER_ID], interaction[self.ITEM_ID]
         all_users, all_items = self.test_embeddings()
         scores = (all_users[users] * all_items[items]).sum(1)
-        if self.neighbours is not None:
-            scores = scores + self.neighbour_scales()[users] * self.neighbours.of_pairs(users, items)
+        for weight, pairs in self.pair_scores():
+            scores = scores + weight * self.pair_scales()[users] * pairs.of_pairs(users, items)
         return scores
 
     def full_sort_predict(self, interaction: Any) -> Tensor:
@@ -242,22 +278,19 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         """The scores of all items for some users, written to `out` if given. Shape: users [B] → [B, n_items]."""
         all_users, items = self.test_embeddings()
         scores = torch.mm(all_users[users], items.T, out=out)
-        if self.neighbours is not None:
-            self.neighbours.add_to(scores, users, self.neighbour_scales()[users])
+        for weight, pairs in self.pair_scores():
+            pairs.add_to(scores, users, weight * self.pair_scales()[users])
         return scores
 
-    @property
-    def neighbours(self) -> ItemNeighbours | None:
-        """What items say of each other, made when it is first asked for; None without."""
-        if self._neighbours is None and self.options.item_neighbours:
-            self._neighbours = ItemNeighbours(self.interactions, self.options.item_neighbours)
-        return self._neighbours
+    def pair_scores(self) -> list[tuple[float, PairScores]]:
+        """What ranking adds to the products of embeddings, each with its weight beside f(u, i)."""
+        return [found for part in self.parts if (found := part.pair_scores()) is not None]
 
-    def _rows(self, interaction: Any) -> tuple[Tensor, Tensor, Tensor]:
-        """Users [B], positives [B] and, in mode per_row, negatives [B, M] of a batch."""
+    def _rows(self, interaction: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Users [B], positives [B] and negatives [B, M] that came with the batch, if the mode takes them."""
         users, positives = interaction[self.USER_ID], interaction[self.ITEM_ID]
-        if self.shared_negatives is not None:
-            return users, positives, positives
+        if not self.negatives.takes_sampled:
+            return users, positives, None
         # RecBole repeats the B positives once for each of the M negatives.
         negatives = interaction[self.NEG_ITEM_ID]
         rows = len(negatives) // self._sample_num
@@ -270,20 +303,20 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         return table.index_select(0, rows)
 
     def _score_users(self, embeddings: Tensor) -> Tensor:
-        return unit_rows(embeddings) if self.options.normalize_users else embeddings
+        return unit_rows(embeddings) if self.normalize_users else embeddings
 
     def _score_items(self, embeddings: Tensor) -> Tensor:
-        return unit_rows(embeddings) if self.options.normalize_items else embeddings
+        return unit_rows(embeddings) if self.normalize_items else embeddings
 
     def _regularisation(self, users: Tensor, positives: Tensor, negatives: Tensor) -> Tensor | float:
         """reg_weight · (sum of squares of the batch's own embeddings) / 2B, as the authors have it."""
-        if self.options.reg_weight == 0:
+        if self.settings.reg_weight == 0:
             return 0.0
         user, positive = self.ego_embeddings(users, positives)
         squares = user.square().sum() + positive.square().sum()
-        if self.options.reg_negatives:
+        if self.settings.reg_negatives:
             squares = squares + self.ego_embeddings(users, negatives)[1].square().sum()
-        return self.options.reg_weight * squares / (2 * len(users))
+        return self.settings.reg_weight * squares / (2 * len(users))
 
     @torch.no_grad()
     def _evaluated(self) -> tuple[Tensor, Tensor]:
@@ -301,35 +334,35 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         return super().train(mode)
 
     def test_embeddings(self) -> tuple[Tensor, Tensor]:
-        """What predictions are products of, but for the neighbours' part.
+        """What predictions are products of, but for the parts' `pair_scores`.
 
-        Shape: users [n_users, d], items [n_items, d]; with the popularity prior one column more, which is 1 for users
-        and the prior for items.
+        Shape: users [n_users, d], items [n_items, d]. Where a part adds logits of items, users are divided by their
+        temperatures, and the logits are one column more, with a 1 for users.
         """
         return self._for_scores()[:2]
 
-    def neighbour_scales(self) -> Tensor:
-        """[n_users] what the neighbours' part of a user's scores is multiplied by."""
+    def pair_scales(self) -> Tensor:
+        """[n_users] what f(u, i) is multiplied by in a user's scores, and so what is added to it."""
         return self._for_scores()[2]
 
     @torch.no_grad()
     def _for_scores(self) -> tuple[Tensor, Tensor, Tensor]:
-        """`test_embeddings` and `neighbour_scales`, computed once for as long as no parameter changes."""
+        """`test_embeddings` and `pair_scales`, computed once for as long as no parameter changes."""
         # Versions catch weights loaded since; a fused optimiser does not count them up, but trains in between.
         version = tuple((p.data_ptr(), p._version) for p in self.parameters())
         if self._scored is None or self._scored[0] != version:
             users, items = self._evaluated()
             scored = self._score_users(users)
-            if self.options.test_score == "cosine":
+            if self.settings.test_score == "cosine":
                 users, items = unit_rows(users), unit_rows(items)
-            elif self.options.test_score == "auto":
+            elif self.settings.test_score == "auto":
                 users, items = scored, self._score_items(items)
-            scale = users.new_full((self.n_users,), self.options.neighbour_weight)
-            if self.prior is not None:
-                # f / tau_u + prior is itself an inner product, of one dimension more.
+            scale, added = users.new_ones(self.n_users), self._sum_of(RecipePart.item_logits)
+            if added is not None:
+                # f / tau_u + added is itself an inner product, of one dimension more.
                 tau = self._temperatures(scored)
                 users = torch.cat([users / tau.unsqueeze(1), torch.ones_like(users[:, :1])], dim=1)
-                items = torch.cat([items, self.prior.unsqueeze(1).to(items)], dim=1)
+                items = torch.cat([items, added.unsqueeze(1).to(items)], dim=1)
                 scale = scale / tau
             self._scored = version, (users, items, scale)
         return self._scored[1]

@@ -15,12 +15,13 @@ from recbole.data.dataset import Dataset
 from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.trainer import Trainer
 
-from ..config.loading import check_name, load_defaults, load_files, settle
+from ..config.loading import check_name, load_defaults, settle
+from ..config.yaml_files import load_files
 from ..data.noise import with_noise
 from ..errors import OptionError, refusals_explained
 from ..patches.lookup import recbole_model_names
 from ..patches.patching import replace_everywhere
-from ..runs.recorder import RunRecorder
+from ..runs.recorder import recording
 from ..training.trainer import AdapTauTrainer
 from . import AdapTauLightGCN, AdapTauMF, AdapTauRecommender, Adapted, SimGCL, XSimGCL
 from .adapted import adapted_class
@@ -77,12 +78,6 @@ def _adapting(trainer: type[Trainer]) -> type[Trainer]:
     return type(f"AdapTau{trainer.__name__}", (AdapTauTrainer, trainer), {"__module__": __name__})
 
 
-@cache
-def _recording(trainer: type[Trainer]) -> type[Trainer]:
-    """RecBole's trainer that also fills a run folder, where the configuration names one."""
-    return type(trainer.__name__, (RunRecorder, trainer), {"__module__": trainer.__module__})
-
-
 def install() -> None:
     """Hook into RecBole; doing it again changes nothing."""
     if getattr(Config, "_knows_adaptau", False):
@@ -105,9 +100,9 @@ def install() -> None:
         ours = MODELS.get(_adapt_by_name(model_name))
         if ours is not None and issubclass(ours, AdapTauRecommender):
             base = getattr(ours, "base_name", None)
-            return AdapTauTrainer if base is None else _adapting(original_get_trainer(model_type, base))
+            return recording(AdapTauTrainer if base is None else _adapting(original_get_trainer(model_type, base)))
         trainer = original_get_trainer(model_type, model_name)
-        return _recording(trainer) if issubclass(trainer, Trainer) else trainer
+        return recording(trainer) if issubclass(trainer, Trainer) else trainer
 
     replace_everywhere(original_get_trainer, get_trainer)
 
@@ -122,7 +117,7 @@ def install() -> None:
     def load_internal_config_dict(self: Config, model: str, model_class: type, dataset: str) -> None:
         check_name(dataset)
         load_internal(self, getattr(model_class, "base_name", model), model_class, dataset)
-        load_defaults(self, model, dataset, issubclass(model_class, AdapTauRecommender))
+        load_defaults(self, model_class, model, dataset)
 
     @wraps(init)
     def initialise(self: Config, *args: Any, **kwargs: Any) -> None:

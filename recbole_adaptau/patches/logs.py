@@ -14,6 +14,7 @@ from recbole.utils import logger as recbole_logger
 from recbole.utils import utils
 from torch.utils.tensorboard import SummaryWriter
 
+from ..config.keys import method_line
 from ..distributed import ranks
 from .patching import replace_everywhere
 
@@ -82,6 +83,7 @@ def log_every_run() -> None:
             _installed.append(handler)
         # Never above what it was: that would silence whatever else logs in this process. The handlers have their level.
         root.setLevel(min(root.level, level))
+        root.info(method_line(config))
 
     replace_everywhere(recbole_logger.init_logger, init_logger)
 

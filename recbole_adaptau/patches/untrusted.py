@@ -11,7 +11,7 @@ from recbole.model.context_aware_recommender import kd_dagfm
 from recbole.model.general_recommender import ldiffrec
 from recbole.trainer import hyper_tuning
 
-from ..config.loading import YamlLoader
+from ..config.yaml_files import YamlLoader
 from ..errors import OptionError, did_you_mean
 
 

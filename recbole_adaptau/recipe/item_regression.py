@@ -1,7 +1,8 @@
-"""What the items nearest to an item say of it, in closed form: beside the embeddings, for what they cannot hold."""
+"""Item-item ridge regression over each item's nearest items, in closed form, added to the ranking score."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import TypeVar
 
@@ -13,6 +14,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ..core.interactions import Interactions
+from ..core.settings import SettingsModel, setting
+from .base import PairScores, RecipePart, register_part
 
 T = TypeVar("T")
 # Up to so many items all their products stand in one table, of half a GB at most; of more, each is made when needed.
@@ -22,15 +25,35 @@ TABLE_PAIRS = 1 << 25
 ITEMS_AT_ONCE = USERS_AT_ONCE = 256
 
 
-class ItemNeighbours:
+@register_part("item_regression")
+class ItemRegression(RecipePart):
+    """`item_regression`: ranking adds w · h(u, i), h the prediction of the item from the user's other items.
+
+    It is computed when it is first asked for.
+    """
+
+    meaning = "ranking adds an item-item ridge regression over the nearest items"
+
+    class Settings(SettingsModel):
+        item_neighbours: int = setting(100, "Nearest items that an item is regressed on, at most.", ge=1, le=1 << 16)
+        regression_weight: float = setting(
+            0.5, "Weight of the regression beside the cosine, at the same temperature.", ge=0.0, le=1e6
+        )
+
+    @cached_property
+    def scores(self) -> "RegressionScores":
+        return RegressionScores(self.interactions, self.settings.item_neighbours)
+
+    def pair_scores(self) -> tuple[float, PairScores]:
+        return self.settings.regression_weight, self.scores
+
+
+class RegressionScores(PairScores):
     """h(u, i) = Σ_j w_ij over the training positives j of u that are neighbours of i; see `neighbour_weights`.
 
     Args:
         interactions: The training positives.
         number: Neighbours of an item, at most.
-
-    Attributes:
-        weights: [n_items, n_items], row i the weights of i's neighbours.
     """
 
     def __init__(self, interactions: Interactions, number: int):
@@ -41,10 +64,6 @@ class ItemNeighbours:
         self._table = torch.from_numpy((self._positives @ self._spread).toarray()) if small else None
 
     def add_to(self, scores: Tensor, users: Tensor, scales: Tensor) -> None:
-        """Add h of some users, times a scale of each, to their scores of all items, in place.
-
-        Shape: scores [B, n_items], user ids [B], scales [B].
-        """
         if self._table is not None:
             scores += self._table[users.cpu()].to(scores.device).mul_(scales.unsqueeze(1))
             return
@@ -55,12 +74,10 @@ class ItemNeighbours:
             rows.view(-1).index_add_(0, places * rows.shape[1] + items, (factors[places] * values).to(scores.dtype))
 
     def of_pairs(self, users: Tensor, items: Tensor) -> Tensor:
-        """Shape: user ids [B], item ids [B] → [B]."""
         products = self._positives[users.cpu().numpy()].multiply(self.weights[items.cpu().numpy()])
         return torch.from_numpy(products.sum(axis=1)).to(users.device)
 
     def of_liked(self, items: Tensor) -> Tensor:
-        """h of somebody whose positives these are. Shape: item ids [L] → [n_items]."""
         return torch.from_numpy(self._spread[items.cpu().numpy()].sum(axis=0)).to(items.device)
 
 

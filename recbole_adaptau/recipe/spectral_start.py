@@ -1,4 +1,4 @@
-"""Where the tables can start: from the leading singular vectors of the training graph instead of from chance alone."""
+"""The tables start from the leading singular vectors of the training graph instead of from chance alone."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -7,9 +7,23 @@ from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from ..core.interactions import Interactions
+from .base import RecipePart, register_part
 
 CHANCE = 0.1  # what is kept of a random start: it moves the columns that the data leaves empty
 NOTHING = 1e-5  # what is smaller is rounding
+
+
+@register_part("spectral_start")
+class SpectralStart(RecipePart):
+    """`spectral_start`: directions from a truncated SVD of the normalised training graph, lengths as at random."""
+
+    meaning = "the tables start from the training graph's leading singular vectors"
+    needs_own_tables = True
+
+    def start(self, users: Tensor, items: Tensor) -> None:
+        directions = spectral_rows(self.interactions, users.shape[1], seed=int(torch.randint(2**31, ())))
+        for table, rows in zip((users, items), directions, strict=True):
+            start_from(table, rows)
 
 
 def spectral_rows(interactions: Interactions, size: int, seed: int) -> tuple[Tensor, Tensor]:

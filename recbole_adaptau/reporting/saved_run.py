@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..core.epoch_view import EpochView
 from ..core.interactions import Interactions
+from ..data.positives import training_positives
 from ..errors import DataError
 from ..model import AdapTauRecommender
 from ..runs.folder import RunFolder
@@ -28,7 +29,7 @@ class SavedRun:
 
     @cached_property
     def interactions(self) -> Interactions:
-        return Interactions.from_dataset(self.train._dataset).cpu()
+        return training_positives(self.train._dataset).cpu()
 
     @cached_property
     def groups(self) -> Tensor:

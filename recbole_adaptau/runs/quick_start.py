@@ -11,7 +11,7 @@ from typing import Any
 import recbole.quick_start as recbole_quick_start
 from recbole.config import Config
 
-from ..config.loading import check_budget
+from ..config.run_settings import RunSettings
 from ..distributed.launcher import TIMEOUT, Group, ProcessError, launch
 from ..errors import CheckpointError, OptionError
 from ..training.checkpoint import quoted, shielded_argv
@@ -180,7 +180,7 @@ def resume(
     """
     run = RunFolder.existing(run_folder)
     changes = {} if isinstance(budget_minutes, EllipsisType) else {"budget_minutes": budget_minutes}
-    check_budget(changes.get("budget_minutes"))
+    RunSettings.read({**RunSettings.defaults(), **changes})
     if run.is_complete and not (changes and run.can_go_on(changes["budget_minutes"])):
         result = run.read_result()
         return {
@@ -190,7 +190,7 @@ def resume(
             "test_result": result["test_result"],
             "run_folder": str(run.path),
         }
-    settings = {**run.settings(), **changes, "run_folder": str(run.path), "resume": True}
+    settings = {**run.settings(), **changes, "run_folder": str(run.path), "resume": True, "tolerated_keys": True}
     before = settings.pop("nproc", 1), settings.pop("world_size", -1)
     if nproc is None:
         nproc, group["world_size"] = before if group.get("world_size", -1) <= 0 else (1, group["world_size"])

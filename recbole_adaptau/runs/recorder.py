@@ -6,17 +6,22 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from recbole.trainer import Trainer
 from recbole.utils import set_color
 
-from ..config.loading import notes
+from ..config.keys import notes
 from ..distributed import ranks
 from ..errors import CheckpointError
+from ..model.base import AdapTauRecommender
+from ..recipe import method_name
 from ..training import checkpoint, memory, randomness
 from ..training.interrupt import Stopped, StopRequest
+from ..training.toplists import group_statistics
 from .folder import RunFolder
 from .tested import KeepingEvaluator, tested_users
 
@@ -131,13 +136,12 @@ class RunRecorder(Trainer):
         if self._budget_is_spent():
             raise _BudgetSpent(epoch_idx)
         started = time.perf_counter()
-        state = self._begin_epoch(epoch_idx)
         loss = super()._train_epoch(train_data, epoch_idx, *args, **kwargs)
         self._record = {
             "epoch": epoch_idx,
             "train_loss": list(loss) if isinstance(loss, tuple) else loss,
             "train_seconds": time.perf_counter() - started,
-            **state,
+            **getattr(self, "epoch_state", {}),
         }
         return loss
 
@@ -151,6 +155,8 @@ class RunRecorder(Trainer):
         if self._record is not None:
             seconds = time.perf_counter() - started
             self._record |= {"valid_seconds": seconds, "valid_score": score, "valid_result": dict(result)}
+            if self.config["record_groups"]:
+                self._record["groups"] = group_statistics(self.model, valid_data, max(self.config["topk"]))
         return score, result
 
     def evaluate(self, eval_data: Any, load_best_model: bool = True, *args: Any, **kwargs: Any) -> Any:
@@ -188,10 +194,6 @@ class RunRecorder(Trainer):
         spent = torch.tensor(bool(taken) and sum(taken) + taken[-1] > 60 * budget, device=self.device)
         ranks.share([spent])  # rank 0 has the records, and all must stop together
         return bool(spent)
-
-    def _begin_epoch(self, epoch_idx: int) -> dict[str, float]:
-        """What happens before the first batch of an epoch; returns what to record of it."""
-        return {}
 
     def _end_epoch(self) -> None:
         if self.run is not None and self._record is not None:
@@ -277,8 +279,11 @@ class RunRecorder(Trainer):
         best = max(scores, default=0.0) if self.valid_metric_bigger else min(scores, default=0.0)
         # Of equally good epochs RecBole keeps the last.
         best_epoch = max((record["epoch"] for record in epochs if record.get("valid_score", 0.0) == best), default=-1)
+        chosen = {key: self.config[key] for key in ("recipe", "tau_strategy", "loss") if self.config[key] is not None}
         return {
+            "method": method_name(self.config["model"], self.config["recipe"]),
             "model": self.config["model"],
+            **chosen,
             "dataset": self.config["dataset"],
             "protocol": self.config["protocol"],
             "seed": self.config["seed"],
@@ -294,4 +299,21 @@ class RunRecorder(Trainer):
             "valid_score_bigger": self.valid_metric_bigger,
             "best_valid_result": self.best_valid_result,
             "test_result": test_result,
+            **(self._temperatures(run) if isinstance(self.model, AdapTauRecommender) else {}),
         }
+
+    @torch.no_grad()
+    def _temperatures(self, run: RunFolder) -> dict[str, Any]:
+        """Write down each user's temperature in the model that was tested; returns tau_0 and the spread of tau_u."""
+        dataset, active = self._train_data._dataset, self.model.interactions.active_users
+        tau = self.model.user_temperatures()[active].cpu().numpy()
+        tau_0 = self.model.strategy.tau_0.item()
+        run.write_temperatures(np.asarray(dataset.id2token(dataset.uid_field, active.cpu().numpy())), tau, tau_0)
+        spread = zip(("min", "median", "max"), np.quantile(tau, [0.0, 0.5, 1.0]).tolist(), strict=True)
+        return {"tau_0": tau_0, "tau_u": dict(spread)}
+
+
+@cache
+def recording(trainer: Any) -> type[Trainer]:
+    """A trainer that also fills a run folder, where the configuration names one."""
+    return type(trainer.__name__, (RunRecorder, trainer), {"__module__": trainer.__module__})

@@ -14,7 +14,7 @@ import yaml
 from recbole.config import Config
 from tqdm import tqdm
 
-from ..config.loading import notes
+from ..config.keys import not_compared, notes
 from ..errors import AdapTauError, DataError, OptionError
 from ..files import alone_in
 from ..reporting.tables import METRICS, seconds
@@ -25,10 +25,6 @@ from .quick_start import resume, run_recbole_adaptau
 
 # One bar over all runs instead of RecBole's log of each; --state=INFO brings the log back.
 QUIET = {"state": "'ERROR'", "show_progress": False}
-# Where a run writes and what it prints: no figure depends on them.
-NOT_COMPARED = frozenset(
-    ("run_folder", "run_root", "resume", "record_run", "state", "show_progress", "gpu_id", "worker", "log_wandb")
-)
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class Spec:
     def settings(self, folder: Path) -> dict[str, Any]:
         """What RecBole's Config is given; a copy, for Config writes into it."""
         own = quoted({**self.varied, "run_folder": str(folder)})
-        return copy.deepcopy({**QUIET, **self.given, **own})
+        return copy.deepcopy({**QUIET, **self.given, **own, "tolerated_keys": list(self.given)})
 
     @property
     def budget(self) -> float | None:
@@ -213,7 +209,7 @@ def refuse_if_changed(run: RunFolder, config: Config, option: str = "--output") 
     asked_budget, had = asked.get("budget_minutes"), stored.get("budget_minutes")
     if had is not None and (asked_budget is None or asked_budget > had):
         stored["budget_minutes"] = asked_budget
-    keys = sorted((asked.keys() | stored.keys()) - NOT_COMPARED, key=lambda key: (key not in first, key))
+    keys = sorted((asked.keys() | stored.keys()) - not_compared(), key=lambda key: (key not in first, key))
     changes = [
         f"{key} = {stored.get(key)!r} there and {asked.get(key)!r} now"
         for key in keys

@@ -4,61 +4,70 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from ..core.losses import unit_rows
+from ..core.cosine import unit_rows
 from ..errors import OptionError
 from ..model import AdapTauRecommender
-from ..recipe.item_regression import ItemNeighbours
+from ..recipe import PairScores
 from ..training.evaluation import ScoreBuffer
 
 CHECKED_USERS = 8
 
 
 @dataclass(frozen=True)
-class NeighbourPart:
-    """What is added to the inner products: `scales[u]` times h(u, i) of the neighbours.
+class AddedScores:
+    """What is added to the inner products: `scales[u]` times h(u, i).
 
     Attributes:
-        neighbours: Gives h.
+        pairs: Gives h.
         scales: [n_users].
-        new_scale: The scale of somebody the model was not trained on.
+        new_scale: The scale of a user the model was not trained on.
     """
 
-    neighbours: ItemNeighbours
+    pairs: PairScores
     scales: Tensor
     new_scale: float
 
 
 @dataclass(frozen=True)
 class Embeddings:
-    """score(u, i) = users[u] · items[i], plus what the item's neighbours say; row 0 is RecBole's padding in both.
+    """score(u, i) = users[u] · items[i], plus what a recipe adds; row 0 is RecBole's padding in both.
 
     Attributes:
         users: [n_users, d].
         items: [n_items, d].
-        has_prior: Whether the last column is the popularity prior's: 1 for users, log(1 + count) for items.
+        has_bias: Whether the last column is a logit of the item alone (popularity): 1 for users.
         user_length: How long a user's vector is (without that column) for somebody the model was not trained on.
-        added: The other part of the scores, or None where they are the inner products alone.
+        added: The other parts of the scores; empty where they are the inner products alone.
     """
 
     users: Tensor
     items: Tensor
-    has_prior: bool
+    has_bias: bool
     user_length: float
-    added: NeighbourPart | None = None
+    added: tuple[AddedScores, ...] = ()
 
     @property
     def item_directions(self) -> Tensor:
         """Unit vectors of what the items are like, popularity left out. Shape: [n_items, d] or [n_items, d - 1]."""
-        return unit_rows(self.items[:, :-1] if self.has_prior else self.items)
+        return unit_rows(self.items[:, :-1] if self.has_bias else self.items)
+
+    def item_weights(self) -> tuple[Tensor, sp.csr_array] | None:
+        """All that is added as one: scales s [n_users] and W [n_items, n_items], as s[u] Σ_j W[i, j] over u's items."""
+        if not self.added:
+            return None
+        first = self.added[0]
+        weights = [part.new_scale / first.new_scale * part.pairs.weights for part in self.added]
+        return first.scales, sum(weights[1:], weights[0]).tocsr()
 
     def scores_for(self, liked: Tensor) -> Tensor:
         """The scores of all items for a user known only by the items they like. Shape: item ids [L] → [n_items]."""
         scores = self.items @ self.fold_in(liked)
-        if self.added is not None:
-            scores = scores + self.added.new_scale * self.added.neighbours.of_liked(liked)
+        for part in self.added:
+            scores = scores + part.new_scale * part.pairs.of_liked(liked)
         return scores
 
     def fold_in(self, liked: Tensor) -> Tensor:
@@ -71,7 +80,7 @@ class Embeddings:
         """
         mean = self.item_directions[liked].mean(0, keepdim=True)
         user = unit_rows(mean).squeeze(0) * self.user_length
-        return torch.cat([user, user.new_ones(1)]) if self.has_prior else user
+        return torch.cat([user, user.new_ones(1)]) if self.has_bias else user
 
 
 @torch.no_grad()
@@ -87,16 +96,13 @@ def embeddings_of(model: Any, active_users: Tensor) -> Embeddings:
     """
     if isinstance(model, AdapTauRecommender):
         users, items = model.test_embeddings()
-        # The rows are e_u / tau_u with the prior, e_u without; somebody new has tau_0.
-        tau, tau_0, rows = torch.ones(()).to(users), 1.0, users[active_users]
-        if model.prior is not None:
-            tau, tau_0, rows = model.user_temperatures()[active_users], model.strategy.tau_0.item(), rows[:, :-1]
-        length = (rows.norm(dim=1) * tau).mean().item() / tau_0
-        added = None
-        if model.neighbours is not None:
-            new_scale = model.options.neighbour_weight / tau_0
-            added = NeighbourPart(model.neighbours, model.neighbour_scales(), new_scale)
-        return Embeddings(users, items, model.prior is not None, length, added)
+        # With logits of items the rows are e_u / tau_u, without e_u; a new user has tau_0.
+        scales, has_bias = model.pair_scales(), items.shape[1] > model.encode()[1].shape[1]
+        rows = users[active_users, :-1] if has_bias else users[active_users]
+        new_scale = 1.0 / model.strategy.tau_0.item() if has_bias else 1.0
+        length = (rows.norm(dim=1) / scales[active_users]).mean().item() * new_scale
+        added = [AddedScores(pairs, weight * scales, weight * new_scale) for weight, pairs in model.pair_scores()]
+        return Embeddings(users, items, has_bias, length, tuple(added))
     some = active_users[:CHECKED_USERS]
     scores = ScoreBuffer().scores(model, some, None)
     for users, items in _kept(model):

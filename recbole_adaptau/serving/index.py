@@ -37,7 +37,7 @@ def write_index(path: Path, items: Tensor) -> Any:
 def check_index(path: Path, model: Any, embeddings: Embeddings, users: Tensor, k: int) -> None:
     """Raise unless the index in a file gives these users the top k that the evaluator's scores give.
 
-    An index of inner products knows nothing of neighbours, so their part is taken off the scores first. Items whose
+    What a recipe adds is no inner product, so it is taken off the scores first. Items whose
     scores differ by less than rounding may change places.
 
     Shape: user ids [B].
@@ -46,8 +46,8 @@ def check_index(path: Path, model: Any, embeddings: Embeddings, users: Tensor, k
 
     found, rows = faiss.read_index(str(path)).search(embeddings.users[users].cpu().numpy().astype(np.float32), k)
     scores = ScoreBuffer().scores(model, users, None)
-    if embeddings.added is not None:
-        embeddings.added.neighbours.add_to(scores, users, -embeddings.added.scales[users])
+    for part in embeddings.added:
+        part.pairs.add_to(scores, users, -part.scales[users])
     wanted = scores.gather(1, top_items(scores, k)).cpu()
     # The score that the evaluator gives to what the index found, which is row 0 there and item 1 here.
     own = scores.cpu().gather(1, torch.from_numpy(rows + 1))

@@ -17,7 +17,8 @@ from typing import Any
 from recbole.config import Config
 from recbole.trainer import HyperTuning
 
-from ..config.loading import PROPERTIES, notes
+from ..config.keys import notes
+from ..config.yaml_files import PROPERTIES
 from ..errors import OptionError, did_you_mean
 from ..reporting.tables import METRICS, TITLES, opening, seconds, table
 from ..runs import runner

@@ -23,7 +23,6 @@ import scipy.sparse as sp
 import torch
 from recbole.config import Config
 
-from ..config.options import NOT_FOR_NONE
 from ..errors import CheckpointError, did_you_mean
 from ..files import write_whole
 
@@ -42,7 +41,7 @@ DERIVED = (
 )
 
 # Only the user's own word allows code in a file to run, never a file's.
-USERS_WORD = ("allow_pickle",)
+USERS_WORD = ("allow_pickle", "tolerated_keys")
 
 _SPARSE = (sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.lil_matrix)
 _NUMBERS = (np.float64, np.float32, np.int64, np.int32, np.bool_, np.object_)
@@ -152,18 +151,19 @@ def quoted(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def saved_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file's settings may say when a Config is made of them again.
-
-    A run without temperature was saved with the defaults of what it did not use. Given again they would be refused as a
-    contradiction, once a default has changed.
-    """
-    left_out = USERS_WORD + (NOT_FOR_NONE if settings.get("tau_strategy") == "none" else ())
-    return {key: value for key, value in settings.items() if key not in left_out}
+    """What a file's settings may say when a Config is made of them again."""
+    if "tau_strategy" in settings and "recipe" not in settings:
+        raise CheckpointError(
+            f"this run of {settings.get('model')} was made by version 0.1, whose settings had other names and whose "
+            "defaults went beyond the paper: use it with that version, or train again with --recipe=plus, which is "
+            "what its defaults were."
+        )
+    return {key: value for key, value in settings.items() if key not in USERS_WORD}
 
 
 def rebuild_config(settings: Mapping[str, Any]) -> Config:
     """The Config that `config_settings` described; nothing but `settings` has a say in it."""
-    settings = saved_settings(settings)
+    settings = {**saved_settings(settings), "tolerated_keys": True}
     with shielded_argv():
         return Config(model=settings["model"], dataset=settings["dataset"], config_dict=quoted(plain(settings)))
 

@@ -4,22 +4,19 @@ import math
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
+from recbole.trainer import Trainer
 from recbole.utils import set_color
 from torch import Tensor
 
 from ..core.row_adam import RowAdam
 from ..distributed import ranks
 from ..errors import TrainingError
-from ..runs.folder import RunFolder
-from ..runs.recorder import RunRecorder
 from .batches import Batches
 from .evaluation import EvalBatches, ScoreBuffer, TopkCollector
-from .toplists import group_statistics
 
 
-class AdapTauTrainer(RunRecorder):
+class AdapTauTrainer(Trainer):
     """For our models: raises the epoch event, follows the learning rate's schedule, logs the temperatures.
 
     Batches and evaluation are RecBole's with less work around them (`batches`, `evaluation`).
@@ -42,16 +39,9 @@ class AdapTauTrainer(RunRecorder):
 
     def _full_sort_batch_eval(self, batched_data: Any) -> tuple[Any, Tensor, Tensor, Tensor]:
         """RecBole's, with the scores of every batch in the same memory."""
-        self._stop.check()
         interaction, history, positive_u, positive_i = batched_data
         users = interaction[self.model.USER_ID].to(self.device)
         return interaction, self._scores.scores(self.model, users, history), positive_u, positive_i
-
-    def _valid_epoch(self, valid_data: Any, *args: Any, **kwargs: Any) -> tuple[float, Any]:
-        score, result = super()._valid_epoch(valid_data, *args, **kwargs)
-        if self.config["record_groups"] and self._record is not None:
-            self._record["groups"] = group_statistics(self.model, valid_data, max(self.config["topk"]))
-        return score, result
 
     def _build_optimizer(self, **kwargs: Any) -> torch.optim.Optimizer:
         learner = self.learner.lower()
@@ -71,6 +61,7 @@ class AdapTauTrainer(RunRecorder):
         advice = too_few_steps(len(train_data), self.epochs, self.config["train_batch_size"])
         if advice and epoch_idx == 0:
             self.logger.warning(set_color(advice, "yellow"))
+        self.epoch_state = self._begin_epoch(epoch_idx)
         batches = Batches(train_data) if Batches.fits(train_data) else train_data
         return super()._train_epoch(batches, epoch_idx, *args, **kwargs)
 
@@ -84,6 +75,7 @@ class AdapTauTrainer(RunRecorder):
             )
 
     def _begin_epoch(self, epoch_idx: int) -> dict[str, float]:
+        """The epoch's learning rate and temperatures; returns what is worth recording of them."""
         rate = self.learning_rate * learning_rate_factor(self.config["lr_schedule"], epoch_idx, self.epochs)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -99,18 +91,6 @@ class AdapTauTrainer(RunRecorder):
             self.tensorboard.add_scalar(f"Temperature/{name}", value, epoch_idx)
         self.wandblogger.log_metrics({**state, "train_step": epoch_idx}, head="train")
         return {**state, "learning_rate": rate}
-
-    def _summary(self, run: RunFolder, test_result: Any) -> dict[str, Any]:
-        """Beside the figures, each user's temperature in the model that was tested."""
-        dataset = self._train_data._dataset
-        active = self.model.interactions.active_users
-        with torch.no_grad():
-            tau = self.model.user_temperatures()[active].cpu().numpy()
-        users = dataset.id2token(dataset.uid_field, active.cpu().numpy())
-        tau_0 = self.model.strategy.tau_0.item()
-        run.write_temperatures(np.asarray(users), tau, tau_0)
-        spread = dict(zip(("min", "median", "max"), np.quantile(tau, [0.0, 0.5, 1.0]).tolist(), strict=True))
-        return {**super()._summary(run, test_result), "tau_0": tau_0, "tau_u": spread}
 
 
 # What AdapTauLightGCN has on ml-100k, the smallest data it was tried on.

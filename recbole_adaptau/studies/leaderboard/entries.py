@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...config.loading import PROPERTIES, read_yaml
+from ...config.yaml_files import PROPERTIES, read_yaml
 from ...errors import OptionError
 from ...runs.runner import Spec
 from ...training.checkpoint import quoted

@@ -28,13 +28,11 @@ class PerRowMF(AdapTauMF):
 
     def calculate_loss(self, interaction: Any) -> Tensor:
         users, positives = interaction[self.USER_ID], interaction[self.ITEM_ID]
-        negatives = torch.randint(1, self.n_items, (len(users), self.options.num_negatives))
+        negatives = torch.randint(1, self.n_items, (len(users), self.negatives.settings.num_negatives))
         items = torch.cat([positives.unsqueeze(1), negatives], dim=1)
         u = F.normalize(self.user_embedding(users), dim=-1)
         scores = (u.unsqueeze(1) * F.normalize(self.item_embedding(items), dim=-1)).sum(2)
         logits = scores / self.strategy.tau(users, u).unsqueeze(1)
-        if self.prior is not None:
-            logits = logits + self.prior[items]
         return -torch.log_softmax(logits, dim=1)[:, 0].mean()
 
 
