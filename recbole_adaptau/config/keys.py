@@ -126,11 +126,12 @@ def check_settings(config: Config) -> None:
         model_class.refuse(config)
         for component in components(config):
             component.refuse(config)
-    explicit = config.variable_config_dict.keys() | config.cmd_config_dict.keys()
-    complaints = _complaints(config)
     tolerated = _tolerated(config)
-    for key, complaint in complaints.items():
-        if tolerated is not True and (complaint.is_error or (key in explicit and key not in tolerated)):
+    if tolerated is True:
+        return
+    explicit = (config.variable_config_dict.keys() | config.cmd_config_dict.keys()) - tolerated
+    for key, complaint in _complaints(config).items():
+        if complaint.refused == "always" or (complaint.refused == "explicit" and key in explicit):
             raise OptionError(complaint.text)
 
 
@@ -171,10 +172,14 @@ def method_line(config: Config) -> str:
 
 @dataclass(frozen=True)
 class Complaint:
-    """About a key that has no effect; `is_error` also in a file."""
+    """About a key that has no effect.
+
+    Attributes:
+        refused: `always`; only where the key is given for this run alone (`explicit`), not in a shared file; or `never`.
+    """
 
     text: str
-    is_error: bool
+    refused: str
 
 
 def _complaints(config: Config) -> dict[str, Complaint]:
@@ -187,10 +192,10 @@ def _complaints(config: Config) -> dict[str, Complaint]:
             idle |= component.unread(config)
     for key, value in sorted(config.external_config_dict.items()):
         if key in GONE and is_ours(model_class) and key not in readers:
-            found[key] = Complaint(f"{key} = {value!r}: {GONE[key]}.", True)
+            found[key] = Complaint(f"{key} = {value!r}: {GONE[key]}.", "always")
         elif key in readers:
             if is_ours(model_class) and (why := _unread(key, readers[key][1], idle, config)):
-                found[key] = Complaint(f"{key} = {value!r} has no effect with {why}.", False)
+                found[key] = Complaint(f"{key} = {value!r} has no effect with {why}.", "explicit")
         elif key not in listed:
             found[key] = _unknown(key, model_class, listed | readers.keys())
     return found
@@ -214,10 +219,15 @@ def _unread(key: str, readers: list[str], idle: Mapping[str, str], config: Confi
 
 def _unknown(key: str, model_class: Any, known: set[str]) -> Complaint:
     if key in _keys_of_recboles_models():
-        return Complaint(f"{model_class.__name__} does not read the option '{key}', which another model does.", False)
+        return Complaint(
+            f"{model_class.__name__} does not read the option '{key}', which another model does.", "explicit"
+        )
     base = getattr(model_class, "base_class", model_class)
     somebodys = not hasattr(base, "Settings") and not base.__module__.startswith("recbole.")
-    return Complaint(f"No part of this program reads the option '{key}'.{did_you_mean(key, known)}", not somebodys)
+    return Complaint(
+        f"No part of this program reads the option '{key}'.{did_you_mean(key, known)}",
+        "never" if somebodys else "always",
+    )
 
 
 @cache

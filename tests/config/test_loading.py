@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 import yaml
 from recbole.config import Config
+from recbole.model.general_recommender import BPR
 
-from recbole_adaptau.config.loading import PROPERTIES, notes, read_yaml
-from recbole_adaptau.config.options import Options
+from recbole_adaptau.config.keys import declared, notes
+from recbole_adaptau.config.yaml_files import PROPERTIES, read_yaml
+from recbole_adaptau.core.settings import SettingsModel, setting
 from recbole_adaptau.errors import DataError, OptionError
+from recbole_adaptau.model import AdapTauLightGCN, AdapTauMF
+from recbole_adaptau.recipe import PARTS
 from tests.conftest import checkerboard, write_inter
 from tests.helpers import build
 
@@ -48,8 +52,8 @@ BAD_SETTINGS = {
     "flag not a flag": ({"mask_hits": "maybe"}, "mask_hits = 'maybe': must be True or False"),
     "per_row without sampled negatives": ({"negatives": "per_row"}, "per_row.*train_neg_sample_args is None"),
     "shared with sampled negatives": ({"train_neg_sample_args": SAMPLED}, "negatives = shared draws its own"),
-    "none with a temperature": ({"tau_strategy": "none", "tau": 0.2}, "none has no temperature, but tau = 0.2"),
-    "none with a user's temperature": ({"tau_strategy": "none", "user_beta": 2.0}, "user_beta = 2.0 is set: remove"),
+    "none with a temperature": ({"tau_strategy": "none", "tau": 0.2}, "tau = 0.2 has no effect .* read by tau_strategy fixed"),
+    "none with a user's temperature": ({"tau_strategy": "none", "user_beta": 2.0}, "no effect with tau_strategy = no"),
     "none with normalisation": ({"tau_strategy": "none", "normalization": "Y-Y"}, "none means no normalisation"),
     "none with cosine": ({"tau_strategy": "none", "test_score": "cosine"}, "cosine contradicts"),
     "adaptive without normalisation": ({"normalization": "Y-N"}, "needs normalization = Y-Y, not Y-N"),
@@ -72,6 +76,16 @@ BAD_SETTINGS = {
     "learned with the positive elsewhere": ({"tau_strategy": "learned", "positive_tau": "tau_0"}, "learns one temp"),
     "misspelt protocol": ({"protocol": "honset"}, "protocol = 'honset'.*mean 'honest'"),
     "paper protocol without a given split": ({"protocol": "paper"}, "needs data with a given split"),
+    "misspelt recipe": ({"recipe": "pluss"}, "recipe: 'pluss' is not one of none, plus.*mean 'plus'"),
+    "misspelt part": ({"recipe": ["popularity"]}, "recipe: 'popularity' is not one of .*mean 'popularity_prior'"),
+    "a part twice": ({"recipe": ["user_dropout", "user_dropout"]}, "names a part twice"),
+    "recipe a number": ({"recipe": 3}, "recipe = 3: must be none, plus, or parts by name"),
+    "misspelt loss": ({"loss": "softmx"}, "loss = 'softmx' is not one of softmax.*mean 'softmax'"),
+    "misspelt key": ({"learning_rat": 0.1}, "No part of this program reads the option 'learning_rat'.*'learning_rate'"),
+    "a key of another strategy": ({"tau": 0.2}, "tau = 0.2 has no effect with tau_strategy = adaptive_user"),
+    "a key of a part": ({"item_neighbours": 5}, r"read by the part item_regression \(--recipe=\[item_regression\]"),
+    "a key of another model": ({"mlp_hidden_size": [1]}, "does not read the option 'mlp_hidden_size', which another"),
+    "a key of version 0.1": ({"popularity_prior": True}, r"part of a recipe now: --recipe=\[popularity_prior\]"),
     "misspelt preset": ({"preset": "autors"}, "preset = 'autors'.*mean 'authors'"),
 }  # fmt: skip
 
@@ -91,15 +105,19 @@ YAML = [path for path in sorted(PROPERTIES.rglob("*.yaml")) if path.parent.name 
 def test_every_yaml_of_ours_builds_and_each_line_is_read(path):
     content = read_yaml(path)
     if path.parent.name == "preset":
-        runs = [run.split("/") for run in content["by_run"]]
+        runs = [run.split("/") for run in content.setdefault("by_run", {"AdapTauMF": {}, "AdapTauLightGCN": {}})]
         for model, *dataset in runs:
             config = Config(model, dataset[0] if dataset else "ml-100k", config_dict={"preset": path.stem})
             want = {**content, **content["by_run"].get(model, {})}
             want |= content["by_run"]["/".join([model, *dataset])]
             want.pop("by_run")
             assert {key: config[key] for key in want} == want
+    elif path.parent.name == "recipe":
+        config = Config("AdapTauMF", "ml-100k", config_dict={"recipe": path.stem})
+        assert sorted(content.pop("parts")) == sorted(config["recipe_parts"])
+        assert {key: config[key] for key in content} == content
     else:
-        model = path.stem if path.parent.name == "model" else "AdapTauMF"
+        model = path.stem
         model = "AdapTauBPR" if model == "AdapTau" else model  # which has no file of its own
         config = Config(model, "ml-100k")
         derived = {"run_folder", "train_neg_sample_args"}
@@ -108,10 +126,20 @@ def test_every_yaml_of_ours_builds_and_each_line_is_read(path):
         }
 
 
-def test_every_option_has_its_default_in_yaml_and_is_typed():
-    assert Options.from_config(Config("AdapTauMF", "ml-100k")).tau_strategy == "adaptive_user"
-    known = read_yaml(PROPERTIES / "overall.yaml")
-    assert set(Options.__dataclass_fields__) <= set(known)
+def test_every_setting_has_one_default_and_a_meaning():
+    found = declared(AdapTauLightGCN)
+    assert {"tau_strategy", "user_beta", "n_layers", "num_negatives", "item_neighbours", "protocol"} <= found.keys()
+    for name, (field, _) in found.items():
+        assert field.is_required() or field.description, f"{name} has a default of ours, and no line says what it is"
+
+
+def test_a_setting_declared_with_two_defaults_is_found(monkeypatch):
+    class Twice(SettingsModel):
+        tau_min: float = setting(0.5, "Not the same.")
+
+    monkeypatch.setattr(PARTS["user_dropout"], "Settings", Twice)
+    with pytest.raises(TypeError, match=r"tau_min is declared twice, with the defaults 0\.02 and 0\.5"):
+        declared(AdapTauMF)
 
 
 def test_the_users_word_wins_over_preset_and_defaults(tmp_path):
@@ -122,31 +150,36 @@ def test_the_users_word_wins_over_preset_and_defaults(tmp_path):
     assert config["tau_min"] == 0.02, "from the defaults"
 
 
-def test_none_takes_inner_products_without_being_told():
-    options = Options.from_config(Config("AdapTauMF", "ml-100k", config_dict={"tau_strategy": "none"}))
-    assert options.normalization == "N-N" and not options.normalize_users and not options.normalize_items
+@pytest.mark.parametrize(
+    ("content", "note"),
+    [
+        ("tau: 0.2", "tau = 0.2 has no effect with tau_strategy = adaptive_user"),
+        ("num_negatives: 5\nnegatives: full", "num_negatives = 5 has no effect with negatives = full"),
+        ("negative_alpha: 3.0", "negative_alpha = 3.0 has no effect with negative_distribution = uniform"),
+        ("logq_correction: True", "logq_correction = True has no effect with negative_distribution = uniform"),
+        ("item_neighbours: 5", "item_neighbours = 5 has no effect with recipe = none"),
+        ("mlp_hidden_size: [3]", "AdapTauMF does not read the option 'mlp_hidden_size'"),
+    ],
+)
+def test_what_a_shared_file_says_for_other_runs_is_only_remarked_on(content, note):
+    Path("shared.yaml").write_text(content)
+    (found,) = notes(Config("AdapTauMF", "ml-100k", ["shared.yaml"]))
+    assert found.startswith(note)
 
 
 @pytest.mark.parametrize("model", ["AdapTauMF", "BPR"])
-def test_unknown_option_is_named_with_its_nearest(model):
-    config = Config(model, "ml-100k", config_dict={"learning_rat": 0.1, "use_gpu": False})
-    assert notes(config) == ["No part of this program reads the option 'learning_rat'. Did you mean 'learning_rate'?"]
+def test_a_misspelt_key_ends_the_run_wherever_it_stands(model):
+    Path("shared.yaml").write_text("learning_rat: 0.1")
+    with pytest.raises(OptionError, match=r"reads the option 'learning_rat'\. Did you mean 'learning_rate'"):
+        Config(model, "ml-100k", ["shared.yaml"])
 
 
-@pytest.mark.parametrize(
-    ("settings", "note"),
-    [
-        ({"tau": 0.2}, "tau = 0.2 has no effect with tau_strategy = adaptive_user."),
-        ({"tau_strategy": "fixed", "user_beta": 3.0}, "user_beta = 3.0 has no effect with tau_strategy = fixed."),
-        ({"tau_strategy": "learned", "tau_form": "with_variances"}, "tau_form = 'with_variances' has no effect"),
-        ({"negatives": "full", "num_negatives": 5}, "num_negatives = 5 has no effect with negatives = full."),
-        ({"negative_alpha": 3.0}, "negative_alpha = 3.0 has no effect with uniform negatives."),
-        ({"logq_correction": True}, "logq_correction = True has no effect with uniform negatives."),
-    ],
-)
-def test_an_option_without_effect_is_named(settings, note):
-    (found,) = notes(Config("AdapTauMF", "ml-100k", config_dict=settings))
-    assert found.startswith(note)
+def test_a_class_of_the_users_own_may_read_keys_of_its_own():
+    class Mine(BPR):
+        __module__ = "somewhere"
+
+    config = Config(Mine, "ml-100k", config_dict={"my_depth": 3})
+    assert config["my_depth"] == 3 and "my_depth" in notes(config)[0]
 
 
 def test_settings_that_matter_are_not_remarked_on():

@@ -8,7 +8,9 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recbole_adaptau.core.losses import candidate_logsumexp, row_logsumexp, softmax_loss, unit_rows
+from recbole_adaptau.core.cosine import unit_rows
+from recbole_adaptau.core.logsumexp import candidate_logsumexp, row_logsumexp
+from recbole_adaptau.core.losses import softmax_loss
 
 
 def naive_lse(users, candidates, tau, log_weight, left_out):

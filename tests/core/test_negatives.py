@@ -7,9 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recbole_adaptau.core.interactions import Interactions
-from recbole_adaptau.core.negatives import SharedNegatives, rows_of_negatives
+from recbole_adaptau.core.negatives import NEGATIVES, rows_of_negatives
 
 N_USERS, N_ITEMS = 6, 9  # the padding included
+
+
+def make(data, mode, number=4, distribution="uniform", alpha=1.0, mask_hits=False, correct=False):
+    """A mode with those of the settings that it reads."""
+    values = dict(
+        num_negatives=number, negative_distribution=distribution, negative_alpha=alpha, mask_hits=mask_hits,
+        logq_correction=correct,
+    )  # fmt: skip
+    return NEGATIVES[mode](data, NEGATIVES[mode].Settings.read(values))
 
 
 def planted(seed=0):
@@ -39,7 +48,7 @@ def test_interactions_drop_duplicates_and_group_by_user():
 def test_hits_are_exactly_the_scores_to_leave_out(seed, mode, distribution, mask_hits):
     data, pairs = planted(seed)
     torch.manual_seed(seed)
-    negatives = SharedNegatives(data, mode, 4, distribution, mask_hits=mask_hits)
+    negatives = make(data, mode, 4, distribution, mask_hits=mask_hits)
     order = torch.randperm(len(data))[:5]
     users, positives = data.users[order], data.items[order]
     drawn = negatives.draw(users, positives)
@@ -62,7 +71,7 @@ def test_hits_are_exactly_the_scores_to_leave_out(seed, mode, distribution, mask
 
 def test_uniform_draw_has_no_repeats_and_reaches_every_item():
     data, _ = planted()
-    negatives = SharedNegatives(data, "shared", 3)
+    negatives = make(data, "shared", 3)
     torch.manual_seed(0)
     draws = torch.cat([negatives.draw(data.users[:1], data.items[:1]).items for _ in range(4000)])
     counts = torch.bincount(draws, minlength=N_ITEMS)
@@ -72,7 +81,7 @@ def test_uniform_draw_has_no_repeats_and_reaches_every_item():
 
 def test_popularity_follows_training_counts_to_the_power_alpha():
     data = Interactions(np.array([1, 2, 3, 4, 1, 2]), np.array([1, 1, 1, 1, 2, 3]), 5, 6)
-    negatives = SharedNegatives(data, "shared", 4, "popularity", alpha=0.5)
+    negatives = make(data, "shared", 4, "popularity", alpha=0.5)
     torch.manual_seed(0)
     totals = torch.zeros(6)
     for _ in range(3000):
@@ -85,7 +94,7 @@ def test_popularity_follows_training_counts_to_the_power_alpha():
 def test_correction_makes_the_expected_sum_uniform(mode):
     """E[Σ w_j g(j)] over draws, with w from the correction, is proportional to Σ_j g(j) over the drawable items."""
     data = Interactions(np.array([1, 2, 3, 4, 1, 2]), np.array([1, 1, 1, 1, 2, 3]), 5, 4)
-    negatives = SharedNegatives(data, mode, 2, "popularity", correct=True)
+    negatives = make(data, mode, 2, "popularity", correct=True)
     torch.manual_seed(0)
     weights = torch.zeros(4)
     for _ in range(4000):
@@ -97,14 +106,14 @@ def test_correction_makes_the_expected_sum_uniform(mode):
 
 def test_a_catalogue_no_larger_than_the_draw_is_taken_whole():
     data, _ = planted()
-    drawn = SharedNegatives(data, "shared", 1024, correct=True).draw(data.users[:2], data.items[:2])
+    drawn = make(data, "shared", 1024, correct=True).draw(data.users[:2], data.items[:2])
     assert drawn.items.tolist() == list(range(1, N_ITEMS)) and drawn.log_weight is None
 
 
 def test_popularity_is_drawn_and_corrected_on_a_small_catalogue_too():
     """More draws than items: repeats weigh more, items without a training positive are never drawn."""
     data = Interactions(np.array([1, 2, 3, 1]), np.array([1, 1, 1, 2]), 4, 6)
-    negatives = SharedNegatives(data, "shared", 100, "popularity", correct=True)
+    negatives = make(data, "shared", 100, "popularity", correct=True)
     drawn = negatives.draw(data.users[:1], data.items[:1])
     assert set(drawn.items.tolist()) <= {1, 2}
     assert (drawn.log_weight < 10).all()
@@ -112,7 +121,7 @@ def test_popularity_is_drawn_and_corrected_on_a_small_catalogue_too():
 
 def test_a_batch_of_one_in_batch_has_no_negatives():
     data, _ = planted()
-    drawn = SharedNegatives(data, "in_batch", 5).draw(data.users[:1], data.items[:1])
+    drawn = make(data, "in_batch", 5).draw(data.users[:1], data.items[:1])
     assert drawn.hits[0].tolist() == [0] and drawn.hits[1].tolist() == [0] and len(drawn.items) == 1
 
 

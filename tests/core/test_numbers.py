@@ -10,11 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recbole.config import Config
 
-from recbole_adaptau.config.options import NORMALIZATIONS, STRATEGY_NAMES, TAU_FORMS, TAU_LEAST, TAU_MOST
 from recbole_adaptau.core.closed_form import global_tau, user_taus
 from recbole_adaptau.core.row_adam import RowAdam
+from recbole_adaptau.core.settings import TAU_LEAST, TAU_MOST
+from recbole_adaptau.core.strategies import STRATEGIES
 from recbole_adaptau.errors import TrainingError
 from recbole_adaptau.model import AdapTauLightGCN, AdapTauMF
+from recbole_adaptau.recipe import PARTS
 from tests.conftest import write_inter
 from tests.helpers import build, trainer_of
 
@@ -53,14 +55,14 @@ def log_uniform(least: float, most: float):
 
 @st.composite
 def configurations(draw) -> dict:
-    """Any configuration that `Options` allows, as far as numbers come of it."""
-    strategy = draw(st.sampled_from(STRATEGY_NAMES))
+    """Any configuration that the settings allow, as far as numbers come of it."""
+    strategy = draw(st.sampled_from(list(STRATEGIES)))
     bounds = sorted([draw(log_uniform(TAU_LEAST, TAU_MOST)), draw(log_uniform(TAU_LEAST, TAU_MOST))])
     values = {
         "tau_strategy": strategy,
         "tau_min": bounds[0],
         "tau_max": bounds[1],
-        "tau_form": draw(st.sampled_from(TAU_FORMS)),
+        "tau_form": draw(st.sampled_from(["simplified", "with_variances"])),
         "tau_startup_gap": draw(log_uniform(TAU_LEAST, TAU_MOST)),
         "tau_startup_min_gap": draw(st.sampled_from([0.0, 0.2, 10.0])),
         "tau_user_quantile": draw(st.sampled_from([0.0, 0.2, 0.99])),
@@ -68,7 +70,7 @@ def configurations(draw) -> dict:
         "positive_in_denominator": draw(st.booleans()),
         "normalization": "auto",
         "test_score": "auto" if strategy == "none" else draw(st.sampled_from(["auto", "cosine", "inner_product"])),
-        "popularity_prior": draw(st.booleans()),
+        "recipe_parts": draw(st.lists(st.sampled_from(list(PARTS)), unique=True)),
         "negatives": draw(st.sampled_from(["shared", "in_batch", "full", "per_row"])),
         "num_negatives": draw(st.integers(1, 50)),
         "negative_distribution": draw(st.sampled_from(["uniform", "popularity"])),
@@ -88,7 +90,7 @@ def configurations(draw) -> dict:
         values["user_threshold"] = draw(st.sampled_from(["mean", 0.01, 0.9]))
         values["user_loss_tau"] = draw(st.one_of(st.just("tau_0"), log_uniform(TAU_LEAST, TAU_MOST)))
     if strategy.startswith("learned") or strategy == "fixed":
-        values["normalization"] = draw(st.sampled_from(NORMALIZATIONS))
+        values["normalization"] = draw(st.sampled_from(["Y-Y", "Y-N", "N-Y", "N-N"]))
     if not strategy.startswith("learned"):
         values["positive_tau"] = draw(st.sampled_from(["tau_u", "tau_0"]))
     if values["negatives"] == "per_row":
@@ -178,7 +180,7 @@ def test_tau_0_is_within_its_bounds_whatever_the_moments(gap, log_ratio, varianc
 
 
 REPEATED = {
-    **{strategy: ("AdapTauMF", {"tau_strategy": strategy}) for strategy in STRATEGY_NAMES},
+    **{strategy: ("AdapTauMF", {"tau_strategy": strategy}) for strategy in STRATEGIES},
     "shared by popularity": ("AdapTauMF", {"num_negatives": 9, "negative_distribution": "popularity"}),
     "shared, few": ("AdapTauMF", {"num_negatives": 9}),
     "in_batch": ("AdapTauMF", {"negatives": "in_batch"}),

@@ -67,7 +67,7 @@ def test_dense_gradients_get_adam():
 @pytest.mark.parametrize("model", ["AdapTauMF", "AdapTauLightGCN"])
 @pytest.mark.parametrize("strategy", ["adaptive_user", "learned_user"])
 def test_row_adam_trains_and_its_state_is_saved(board, model, strategy):
-    settings = {**board, "learner": "row_adam", "tau_strategy": strategy, "reg_weight": 1e-3, "user_dropout_count": 0.0}
+    settings = {**board, "learner": "row_adam", "tau_strategy": strategy, "reg_weight": 1e-3}
     built = build(model, settings)
     trainer = trainer_of(built)
     first = trainer._train_epoch(built.train, 0)

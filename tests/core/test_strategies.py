@@ -7,22 +7,11 @@ import pytest
 import torch
 from scipy.optimize import brentq
 
-from recbole_adaptau.config.options import Options
 from recbole_adaptau.core import epoch_view as view
 from recbole_adaptau.core.epoch_view import EpochView
 from recbole_adaptau.core.interactions import Interactions
 from recbole_adaptau.core.strategies import STRATEGIES
 
-DEFAULTS = dict(
-    tau_strategy="adaptive_user", tau=0.1, tau_min=0.02, tau_max=1.0, tau_form="simplified", tau_startup_gap=0.7,
-    tau_startup_min_gap=0.2, tau_startup_epochs=0, tau_user_quantile=0.0, user_beta=1.0, user_threshold="mean",
-    user_loss_average=False, user_loss_tau=1.0, positive_tau="tau_u", positive_in_denominator=True,
-    normalization="Y-Y", test_score="auto", negatives="shared", num_negatives=8,
-    negative_distribution="uniform", negative_alpha=1.0, mask_hits=False,
-    logq_correction=False, embedding_size=16, initial_embeddings="xavier", reg_weight=0.0, reg_negatives=False,
-    embedding_dropout=0.0, lr_schedule="constant", popularity_prior=False, item_neighbours=0, neighbour_weight=0.5,
-    tau_user_balance=0.0, user_dropout_count=0.0, loss_user_balance=0.0,
-)  # fmt: skip
 N_USERS, N_ITEMS = 6, 40
 
 
@@ -32,7 +21,8 @@ def solve_w(x):
 
 
 def make(name, **changes):
-    return STRATEGIES[name](Options(**{**DEFAULTS, "tau_strategy": name, **changes}), N_USERS)
+    strategy = STRATEGIES[name]
+    return strategy(N_USERS, 16, strategy.Settings(**changes))
 
 
 def planted(separation=3.0, cold_user=False):
@@ -48,9 +38,9 @@ def planted(separation=3.0, cold_user=False):
     return torch.from_numpy(users), torch.from_numpy(items), pairs
 
 
-def view_of(users, items, pairs, epoch=1, min_user_count=0, prior=None):
+def view_of(users, items, pairs, epoch=1, min_user_count=0, added=None):
     u, i = np.array(pairs).T
-    return EpochView(epoch, lambda: (users, items), Interactions(u, i, N_USERS, N_ITEMS), min_user_count, prior)
+    return EpochView(epoch, lambda: (users, items), Interactions(u, i, N_USERS, N_ITEMS), min_user_count, added)
 
 
 @pytest.mark.parametrize("cold_user", [False, True])
@@ -74,7 +64,10 @@ def test_only_users_above_the_quantile_count_when_asked():
     counted = {1, 3, 5}  # those with three positives; the others have two
     everything = [float(users[u] @ items[i]) for u in counted for i in range(1, N_ITEMS)]
     positive = [float(users[u] @ items[i]) for u, i in pairs if u in counted]
-    view = view_of(users, items, pairs, min_user_count=2)
+    strategy = make("adaptive", tau_user_quantile=0.2)
+    least = strategy.min_user_count(view_of(users, items, pairs).interactions)
+    assert least == 2 and make("fixed").min_user_count(view_of(users, items, pairs).interactions) == 0
+    view = view_of(users, items, pairs, min_user_count=least)
     assert view.gap == pytest.approx(np.mean(positive) - np.mean(everything), rel=1e-5)
     assert view.log_ratio == pytest.approx(math.log(3 * (N_ITEMS - 1) / (2 * len(positive))), rel=1e-6)
 
@@ -108,7 +101,8 @@ def test_gradient_magnitude_equals_brute_force():
 @pytest.mark.parametrize("balance", [0.5, 1.0])
 def test_users_can_count_more_alike_in_the_gap(balance):
     users, items, pairs = planted()
-    view = EpochView(1, lambda: (users, items), Interactions(*np.array(pairs).T, N_USERS, N_ITEMS), balance=balance)
+    data = Interactions(*np.array(pairs).T, N_USERS, N_ITEMS)
+    view = EpochView(1, lambda: (users, items), data, positive_weights=data.user_weights(balance))
     counts = np.bincount([u for u, _ in pairs])
     scores = [(counts[u] ** -balance, float(users[u] @ items[i])) for u, i in pairs]
     positive = sum(w * f for w, f in scores) / sum(w for w, _ in scores)
@@ -120,7 +114,7 @@ def test_users_can_count_more_alike_in_the_gap(balance):
 def test_a_prior_takes_its_part_of_the_ratio_but_no_more_than_half(scale):
     users, items, pairs = planted()
     prior = scale * torch.log(N_ITEMS + 1.0 - torch.arange(N_ITEMS))
-    view = view_of(users, items, pairs, prior=prior)
+    view = view_of(users, items, pairs, added=prior)
     gap = np.mean([prior[i] for _, i in pairs]) - prior[1:].mean().item()
     ratio = math.log(5 * 39 / (2 * 13))
     assert (gap < ratio / 2) == (scale < 1), "one case of each kind"

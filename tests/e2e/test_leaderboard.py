@@ -153,7 +153,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(words, capsys, more, message):
 def test_every_setting_has_a_source_and_is_read_by_its_model():
     from recbole.config import Config
 
-    from recbole_adaptau.config.loading import notes
+    from recbole_adaptau.config.keys import notes
     from recbole_adaptau.training.checkpoint import quoted
 
     assert {"common.yaml", "default.yaml", "ml-1m.yaml"} <= {path.name for path in FOLDER.iterdir()}

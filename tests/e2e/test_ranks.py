@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.e2e
 
 METRICS = ["Recall", "NDCG", "GAUC", "GiniIndex", "ItemCoverage", "AveragePopularity"]
-UNDRAWN = {"negatives": "full", "user_dropout_count": 0}
+UNDRAWN = {"negatives": "full"}
 # 481 rows: in batches of 64 the last has 33, 17 for one rank and 16 for the other; in batches of 32 it has 1 and 0.
 VARIANTS = {
     "mf": ("AdapTauMF", {**UNDRAWN, "record_groups": True}),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from recbole_adaptau.cli.experiment import main
-from recbole_adaptau.config.loading import PROPERTIES
+from recbole_adaptau.config.yaml_files import PROPERTIES
 from recbole_adaptau.errors import OptionError
 from recbole_adaptau.studies.tuning import Search, check_ranges
 from tests.e2e.test_experiments import BATCHES, count_batches

@@ -10,13 +10,12 @@ from recbole.data.interaction import Interaction
 from recbole_adaptau.core.epoch_view import EpochView
 from recbole_adaptau.model import AdapTauLightGCN, AdapTauMF, AdapTauRecommender
 from recbole_adaptau.model.registry import register
+from recbole_adaptau.recipe import RecipePart
 from recbole_adaptau.recipe.item_regression import neighbour_weights
 from tests.helpers import build, trainer_of
 
 MODELS = ["AdapTauMF", "AdapTauLightGCN"]
 STRATEGIES = ["none", "fixed", "learned", "learned_user", "adaptive", "adaptive_user"]
-# The bare loss: the naive loops below drop nothing and weigh all alike.
-PLAIN = {"user_dropout_count": 0.0, "loss_user_balance": 0.0}
 # RecBole divides the batch by the number of negatives: 320 rows are 64 positives.
 PER_ROW = {
     "negatives": "per_row",
@@ -39,10 +38,11 @@ def naive_loss(model, users, positives, negatives_of_row, tau, positive_tau):
     Every logit has its item's prior added, where there is one.
     """
     all_users, all_items = (table.double() for table in model.encode())
-    prior = [0.0] * model.n_items if model.prior is None else model.prior.double()
+    added = model._sum_of(RecipePart.item_logits)
+    prior = [0.0] * model.n_items if added is None else added.double()
     total = 0.0
     for row, (user, positive) in enumerate(zip(users.tolist(), positives.tolist(), strict=True)):
-        normal = model.options.normalize_users
+        normal = model.normalize_users
         u = all_users[user] / (all_users[user].norm() if normal else 1.0)
 
         def score(item, u=u, normal=normal):
@@ -51,7 +51,7 @@ def naive_loss(model, users, positives, negatives_of_row, tau, positive_tau):
         t = tau[row].double()
         pos = torch.exp(score(positive) / positive_tau[row].double() + prior[positive])
         neg = sum(torch.exp(score(item) / t + prior[item]) for item in negatives_of_row[row])
-        inside = pos + neg if model.options.positive_in_denominator else neg
+        inside = pos + neg if model.loss.settings.positive_in_denominator else neg
         total = total - torch.log(pos / inside)
     return total / len(users)
 
@@ -59,9 +59,11 @@ def naive_loss(model, users, positives, negatives_of_row, tau, positive_tau):
 @pytest.mark.parametrize("mode", ["shared", "full", "per_row"])
 @pytest.mark.parametrize("authors", [False, True])
 @pytest.mark.parametrize("name", MODELS)
-def test_loss_and_gradient_equal_the_naive_loop(board, name, authors, mode):
-    changes = {"positive_tau": "tau_0", "positive_in_denominator": False, "popularity_prior": False} if authors else {}
-    built = build(name, {**board, **PLAIN, **NEGATIVES[mode], **changes})
+@pytest.mark.parametrize("recipe", ["none", "popularity_prior"])
+def test_loss_and_gradient_equal_the_naive_loop(board, name, authors, mode, recipe):
+    changes = {"positive_tau": "tau_0", "positive_in_denominator": False} if authors else {}
+    changes["recipe"] = recipe
+    built = build(name, {**board, **NEGATIVES[mode], **changes})
     model = built.model
     model.begin_epoch(0)
     model.strategy.tau_u.copy_(torch.linspace(0.2, 0.9, model.n_users))
@@ -73,8 +75,8 @@ def test_loss_and_gradient_equal_the_naive_loop(board, name, authors, mode):
     if mode == "per_row":
         rows = [row.tolist() for row in negatives]
     else:
-        model.shared_negatives.begin_epoch()  # the same shuffle again
-        drawn = model.shared_negatives.draw(users, positives)
+        model.negatives.begin_epoch()  # the same shuffle again
+        drawn = model.negatives.draw(users, positives)
         rows = [[item for item in drawn.items.tolist() if item != positive] for positive in positives.tolist()]
     tau = model.strategy.tau_u[users]
     positive_tau = model.strategy.tau_0.expand_as(tau) if authors else tau
@@ -90,7 +92,7 @@ def test_loss_and_gradient_equal_the_naive_loop(board, name, authors, mode):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_each_strategys_loss_and_gradient(board, strategy):
     """Of the embeddings, and of what the strategy itself learns, against the naive loop at the same temperatures."""
-    built = build("AdapTauMF", {**board, **PLAIN, "tau_strategy": strategy, "negatives": "full"})
+    built = build("AdapTauMF", {**board, "tau_strategy": strategy, "negatives": "full"})
     model, batch = built.model, next(iter(built.train))
     with torch.no_grad():
         for parameter in model.strategy.parameters():
@@ -110,7 +112,7 @@ def test_each_strategys_loss_and_gradient(board, strategy):
 
 def test_user_losses_are_the_mean_softmax_loss_at_the_common_temperature(board):
     """48 items are fewer than are drawn, so nothing is estimated."""
-    model = build("AdapTauMF", {**board, "negatives": "full", "popularity_prior": False}).model
+    model = build("AdapTauMF", {**board, "negatives": "full"}).model
     view = EpochView(1, model._training_embeddings, model.interactions)
     users, items = model.interactions.users, model.interactions.items
     active = model.interactions.active_users.tolist()
@@ -123,12 +125,12 @@ def test_user_losses_are_the_mean_softmax_loss_at_the_common_temperature(board):
 
 
 def test_l2_is_the_batchs_squares_over_twice_its_size(board):
-    built = build("AdapTauLightGCN", {**board, **PLAIN, "negatives": "full", "reg_weight": 0.3})
+    built = build("AdapTauLightGCN", {**board, "negatives": "full", "reg_weight": 0.3})
     model, batch = built.model, next(iter(built.train))
     users, positives, _ = model._rows(batch)
     u, i = model.user_embedding.weight, model.item_embedding.weight
     squares = sum(u[x].square().sum() for x in users) + sum(i[x].square().sum() for x in positives)
-    plain = build("AdapTauLightGCN", {**board, **PLAIN, "negatives": "full"}).model
+    plain = build("AdapTauLightGCN", {**board, "negatives": "full"}).model
     difference = model.calculate_loss(batch) - plain.calculate_loss(batch)
     assert difference.item() == pytest.approx(0.3 * squares.item() / (2 * len(users)), rel=1e-3)
 
@@ -139,7 +141,8 @@ def test_l2_is_the_batchs_squares_over_twice_its_size(board):
 @pytest.mark.parametrize("neighbours", [0, 5])
 def test_predict_equals_full_sort_predict_and_the_asked_score(board, sides, score, prior, neighbours):
     settings = {**board, "tau_strategy": "fixed", "tau": 0.3, "normalization": sides, "test_score": score}
-    settings |= {"popularity_prior": prior, "item_neighbours": neighbours, "neighbour_weight": 0.7}
+    settings["recipe"] = ["popularity_prior"] * prior + ["item_regression"] * (neighbours > 0)
+    settings |= {"item_neighbours": neighbours, "regression_weight": 0.7} if neighbours else {}
     model = build("AdapTauLightGCN", settings).model
     model.eval()
     users = torch.arange(1, model.n_users)
@@ -167,7 +170,7 @@ def test_predict_equals_full_sort_predict_and_the_asked_score(board, sides, scor
 
 @pytest.mark.parametrize("name", MODELS)
 def test_scaling_an_embedding_changes_no_cosine_score(board, name):
-    model = build(name, {**board, "n_layers": 0}).model.eval()
+    model = build(name, {**board, **({} if name == "AdapTauMF" else {"n_layers": 0})}).model.eval()
     users = Interaction({"user_id": torch.arange(1, model.n_users)})
     before = model.full_sort_predict(users)
     with torch.no_grad():
@@ -215,8 +218,8 @@ def test_the_checkerboard_is_learned(board, name, strategy, mode):
     if mode == "masked" and strategy.startswith("learned"):
         pytest.skip(reason="a learned temperature sinks without hits in the way, and memorises the few unseen items")
     settings = {
-        **board, **NEGATIVES[mode], "tau_strategy": strategy, "learning_rate": 0.02, "epochs": 15,
-        "eval_step": 15, "lr_schedule": "constant",
+        **board, **NEGATIVES[mode], "tau_strategy": strategy, "learning_rate": 0.02, "epochs": 20,
+        "eval_step": 20, "lr_schedule": "constant",
     }  # fmt: skip
     built = build(name, settings)
     trainer_of(built).fit(built.train, built.valid, saved=False)
@@ -260,7 +263,7 @@ def test_lightgcn_without_layers_is_mf_and_layers_follow_recboles_lightgcn(board
 
 
 def test_the_epoch_event_reports_what_the_paper_watches(board):
-    model = build("AdapTauMF", {**board, "popularity_prior": False, "initial_embeddings": "xavier"}).model
+    model = build("AdapTauMF", board).model
     state = model.begin_epoch(0)
     assert set(state) == {"tau_0", "tau_u_min", "tau_u_mean", "tau_u_max", "gap", "gradient"}
     assert all(math.isfinite(value) for value in state.values())
@@ -281,35 +284,3 @@ def test_a_backbone_is_one_method_and_says_so_when_it_is_missing(board):
     trainer_of(built).fit(built.train, built.valid, saved=False)
     with pytest.raises(TypeError, match=r"abstract method '?encode"):
         Nothing(built.config, built.train._dataset)
-
-
-def test_a_users_dropout_falls_with_what_is_known_of_it(board):
-    """The share of zeros is c / (c + count), the mean is kept, and evaluation drops nothing."""
-    built = build("AdapTauMF", {**board, "user_dropout_count": 3.0})
-    model = built.model
-    counts = model.interactions.user_counts
-    few, many = counts.clamp_min(1).argmin(), counts.argmax()
-    rows = torch.tensor([few, many]).repeat_interleave(4000)
-    torch.manual_seed(0)
-    dropped = model.train()._dropped(torch.ones(8000, 15), rows)
-    for user, part in zip((few, many), dropped.split(4000), strict=True):
-        share = 3.0 / (3.0 + max(counts[user].item(), 1))
-        assert (part == 0).float().mean().item() == pytest.approx(share, abs=0.01)
-        assert part.mean().item() == pytest.approx(1.0, abs=0.05)
-    assert torch.equal(model.eval()._dropped(torch.ones(8000, 15), rows), torch.ones(8000, 15))
-
-
-def test_loss_user_balance_weighs_users_as_it_says(board):
-    """The weights are `user_weights`, tested by themselves; here all users have as many, so others are put in."""
-    settings = {**board, **PLAIN, "negatives": "full", "tau_strategy": "fixed", "train_batch_size": 100_000}
-    plain = build("AdapTauMF", settings).model
-    built = build("AdapTauMF", {**settings, "loss_user_balance": 0.5})
-    weighed, batch = built.model, next(iter(built.train))
-    assert plain.loss_weights is None and torch.equal(weighed.loss_weights, weighed.interactions.user_weights(0.5))
-    weighed.loss_weights.copy_(torch.linspace(0.2, 2.0, weighed.n_users))
-    plain.load_state_dict(weighed.state_dict())
-    want = 0.0
-    for user in batch["user_id"].unique():
-        rows = torch.nonzero(batch["user_id"] == user).squeeze(1)
-        want += weighed.loss_weights[user].item() * plain.calculate_loss(batch[rows]).item() * len(rows) / len(batch)
-    assert weighed.calculate_loss(batch).item() == pytest.approx(want, rel=1e-4)

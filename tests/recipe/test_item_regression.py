@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recbole_adaptau.errors import OptionError
-from recbole_adaptau.recipe import item_regression as neighbours
-from recbole_adaptau.recipe.item_regression import ItemNeighbours, neighbour_weights
+from recbole_adaptau.recipe import item_regression
+from recbole_adaptau.recipe.item_regression import RegressionScores, neighbour_weights
 from tests.helpers import build, interactions, trainer_of
 
 
@@ -33,10 +33,10 @@ def regressed(matrix: np.ndarray, number: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("number", [1, 4, 11, 100])
-@pytest.mark.parametrize("table_items", [neighbours.TABLE_ITEMS, 0])
+@pytest.mark.parametrize("table_items", [item_regression.TABLE_ITEMS, 0])
 def test_weights_are_those_of_least_squares(monkeypatch, number, table_items):
-    monkeypatch.setattr(neighbours, "TABLE_ITEMS", table_items)
-    monkeypatch.setattr(neighbours, "ITEMS_AT_ONCE", 5)
+    monkeypatch.setattr(item_regression, "TABLE_ITEMS", table_items)
+    monkeypatch.setattr(item_regression, "ITEMS_AT_ONCE", 5)
     matrix = random_matrix()
     weights = neighbour_weights(interactions(matrix), number).toarray()
     assert not weights[0].any() and not weights[:, 0].any()  # padding
@@ -64,12 +64,12 @@ def test_any_data_gives_finite_weights_that_the_order_of_items_does_not_change(s
         np.testing.assert_allclose(turned[1:, 1:][::-1, ::-1], weights[1:, 1:], atol=1e-6)
 
 
-@pytest.mark.parametrize("table_pairs", [neighbours.TABLE_PAIRS, 0])
+@pytest.mark.parametrize("table_pairs", [item_regression.TABLE_PAIRS, 0])
 def test_all_ways_to_ask_agree(monkeypatch, table_pairs):
-    monkeypatch.setattr(neighbours, "TABLE_PAIRS", table_pairs)
-    monkeypatch.setattr(neighbours, "USERS_AT_ONCE", 3)
+    monkeypatch.setattr(item_regression, "TABLE_PAIRS", table_pairs)
+    monkeypatch.setattr(item_regression, "USERS_AT_ONCE", 3)
     matrix = random_matrix()
-    found = ItemNeighbours(interactions(matrix), 4)
+    found = RegressionScores(interactions(matrix), 4)
     truth = matrix @ regressed(matrix, 4).T
     users, scales = torch.tensor([7, 1, 7, 30]), torch.tensor([2.0, 1.0, 0.5, -1.0])
     scores = torch.ones(4, 13)
@@ -87,35 +87,35 @@ def test_all_ways_to_ask_agree(monkeypatch, table_pairs):
 def test_neighbours_alone_find_the_held_out_items(board, model):
     """On the checkerboard, with embeddings that know nothing: each user misses two items of its colour."""
     recall = {}
-    for number in (0, 10):
-        untrained = {"initial_embeddings": "xavier", "item_neighbours": number, "neighbour_weight": 100.0}
-        built = build(model, {**board, **untrained})
+    for recipe in ("item_regression", "none"):
+        weight = {} if recipe == "none" else {"item_neighbours": 10, "regression_weight": 100.0}
+        built = build(model, {**board, "recipe": recipe, **weight})
         trainer = trainer_of(built)
         trainer.eval_collector.data_collect(built.train)
-        recall[number] = trainer.evaluate(built.valid, load_best_model=False)["recall@2"]
-    assert recall[10] == 1 and recall[0] < 0.9
+        recall[recipe] = trainer.evaluate(built.valid, load_best_model=False)["recall@2"]
+    assert recall["item_regression"] == 1 and recall["none"] < 0.9
 
 
 def test_training_does_not_see_them(board):
     """They belong to ranking: the loss of a batch is the same with and without."""
     losses = []
-    for number in (0, 10):
-        built = build("AdapTauMF", {**board, "item_neighbours": number})
+    for recipe in ("none", "item_regression"):
+        built = build("AdapTauMF", {**board, "recipe": recipe})
         built.model.begin_epoch(0)
         torch.manual_seed(1)
         losses.append(built.model.calculate_loss(next(iter(built.train))).item())
-        assert built.model._neighbours is None
+        assert all("scores" not in vars(part) for part in built.model.parts), "not computed while training"
     assert losses[0] == losses[1]
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"item_neighbours": -1}, "item_neighbours = -1: must be a whole number of at least 0"),
+        ({"item_neighbours": 0}, "item_neighbours = 0: must be a whole number of at least 1"),
         ({"item_neighbours": 2.5}, "item_neighbours = 2.5: must be a whole number"),
-        ({"neighbour_weight": -0.5}, "neighbour_weight = -0.5: must be a number at least 0.0"),
+        ({"regression_weight": -0.5}, "regression_weight = -0.5: must be a number at least 0.0"),
     ],
 )
 def test_wrong_settings_are_named(board, wrong, message):
     with pytest.raises(OptionError, match=message):
-        build("AdapTauMF", {**board, **wrong})
+        build("AdapTauMF", {**board, "recipe": "item_regression", **wrong})

@@ -63,9 +63,9 @@ def test_data_without_any_direction_starts_at_random():
 def test_held_out_items_rank_first_before_any_training(board, model):
     """On the checkerboard: four colours are three directions, and each user misses two items of its colour."""
     recall = {}
-    for start in ("spectral", "xavier"):
-        built = build(model, {**board, "initial_embeddings": start, "embedding_size": 3})
+    for start in ("spectral_start", "none"):
+        built = build(model, {**board, "recipe": start, "embedding_size": 3})
         trainer = trainer_of(built)
         trainer.eval_collector.data_collect(built.train)
         recall[start] = trainer.evaluate(built.valid, load_best_model=False)["recall@2"]
-    assert recall["spectral"] == 1 and recall["xavier"] < 0.9
+    assert recall["spectral_start"] == 1 and recall["none"] < 0.9

@@ -34,26 +34,28 @@ def full_scores(model) -> torch.Tensor:
     ("model", "changes"),
     [
         ("AdapTauMF", {}),
-        ("AdapTauMF", {"popularity_prior": False}),
+        ("AdapTauMF", {"recipe": "plus"}),
+        ("AdapTauMF", {"recipe": "item_regression"}),
         ("AdapTauMF", {"tau_strategy": "none"}),
-        ("AdapTauMF", {"item_neighbours": 0}),
+        ("AdapTauMF", {"recipe": "popularity_prior"}),
         ("AdapTauLightGCN", {}),
         ("BPR", {}),
         ("LightGCN", {"n_layers": 2, "reg_weight": 0, "require_pow": False}),
         ("NGCF", {"node_dropout": 0.0, "message_dropout": 0.0}),
     ],
 )
-def test_scores_are_inner_products_of_the_embeddings_and_what_neighbours_add(board, model, changes):
+def test_scores_are_inner_products_of_the_embeddings_and_what_a_recipe_adds(board, model, changes):
     built = build(model, {**board, **changes}).model
     if hasattr(built, "begin_epoch"):
         built.begin_epoch(0)
     found = embeddings_of(built.eval(), ACTIVE)
     scores = found.users[1:] @ found.items.T
-    if found.added is not None:
-        found.added.neighbours.add_to(scores, ACTIVE, found.added.scales[1:])
+    for part in found.added:
+        part.pairs.add_to(scores, ACTIVE, part.scales[1:])
     torch.testing.assert_close(scores[:, 1:], full_scores(built)[:, 1:])
-    assert (found.added is not None) == (model.startswith("AdapTau") and "item_neighbours" not in changes)
-    assert found.has_prior == (getattr(built, "prior", None) is not None)
+    recipe = changes.get("recipe")
+    assert len(found.added) == (recipe in ("plus", "item_regression"))
+    assert found.has_bias == (recipe in ("plus", "popularity_prior"))
 
 
 def test_a_model_without_inner_products_is_refused_but_ranks(board):
@@ -83,17 +85,17 @@ def test_fold_in_is_the_mean_direction_at_the_given_length(seed, liked, prior, l
 
 
 def test_somebody_new_has_the_length_of_a_user_at_tau_0(board):
-    model = build("AdapTauMF", board).model
+    model = build("AdapTauMF", {**board, "recipe": "plus"}).model
     model.begin_epoch(0)
     model.strategy.tau_u.uniform_(0.05, 0.5)
     found = embeddings_of(model, ACTIVE)
     assert found.user_length == pytest.approx(1 / model.strategy.tau_0.item(), rel=1e-5)
-    assert found.added.new_scale == pytest.approx(0.5 / model.strategy.tau_0.item(), rel=1e-5)
+    assert found.added[0].new_scale == pytest.approx(0.5 / model.strategy.tau_0.item(), rel=1e-5)
     liked = torch.tensor([1, 5, 9])
-    expected = found.items @ found.fold_in(liked) + found.added.new_scale * found.added.neighbours.of_liked(liked)
+    expected = found.items @ found.fold_in(liked) + found.added[0].new_scale * found.added[0].pairs.of_liked(liked)
     torch.testing.assert_close(found.scores_for(liked), expected)
-    plain = embeddings_of(build("AdapTauMF", {**board, "popularity_prior": False}).model, ACTIVE)
-    assert plain.user_length == pytest.approx(1.0, rel=1e-5) and plain.added.new_scale == 0.5
+    plain = embeddings_of(build("AdapTauMF", {**board, "recipe": "item_regression"}).model, ACTIVE)
+    assert plain.user_length == pytest.approx(1.0, rel=1e-5) and plain.added[0].new_scale == 0.5
 
 
 def test_neighbours_are_those_of_brute_force_and_never_the_item_itself():
@@ -249,7 +251,7 @@ def test_lists_are_shorter_where_less_is_left_and_batches_change_nothing(board, 
     monkeypatch.setattr("recbole_adaptau.serving.recommender.SCORES_AT_ONCE", 49 * 5)
     parts = list(recommender.batches(None, 48))
     assert len(parts) == 10
-    pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), whole)
+    pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), whole, atol=1e-6)
     assert recommender.recommend(["u3"], 48, include_seen=True).groupby("user").size().tolist() == [48]
     with pytest.warns(UserWarning, match="users nobody"):
         assert set(recommender.recommend(["u3", "nobody", "u3"], 4)["user"]) == {"u3"}

@@ -25,11 +25,14 @@ from recbole.data import create_dataset
 from tqdm import tqdm
 
 from recbole_adaptau.cli.train import parse_settings
-from recbole_adaptau.config.loading import PROPERTIES, load_files, read_yaml
+from recbole_adaptau.config.keys import defaults
+from recbole_adaptau.config.yaml_files import load_files
+from recbole_adaptau.core.strategies import STRATEGIES
 from recbole_adaptau.data import convert_lightgcn
 from recbole_adaptau.data.check import AtomicFile
 from recbole_adaptau.data.csv_file import convert_csv
 from recbole_adaptau.errors import AdapTauError, DataError, OptionError
+from recbole_adaptau.model import AdapTauLightGCN
 from recbole_adaptau.training.checkpoint import quoted
 
 HEAD = b"user_id:token\titem_id:token\trating:float\n"
@@ -161,7 +164,7 @@ def fuzz_words(root: Path, words: list[str]) -> bool:
 
 KEYS = sorted(
     {
-        *read_yaml(PROPERTIES / "overall.yaml"), "seed", "epochs", "learner", "learning_rate", "train_batch_size",
+        *defaults(AdapTauLightGCN), "seed", "epochs", "learner", "learning_rate", "train_batch_size",
         "n_layers", "edge_dropout", "eval_args", "weight_decay", "clip_grad_norm", "load_col", "val_interval",
         "benchmark_filename", "data_path", "user_inter_num_interval", "given_split", "state", "worker", "eval_step",
     }
@@ -174,8 +177,9 @@ def fuzz_settings(root: Path, changes: dict[str, Any]) -> bool:
         config = Config("AdapTauLightGCN", "ml-100k", config_dict=quoted(changes))
     except AdapTauError:
         return False
-    options = config.model_class.check(config)
-    assert options.tau_min <= options.tau_max and config["epochs"] >= 0 and config["learning_rate"] > 0
+    strategy = STRATEGIES[config["tau_strategy"]].Settings.read(config)
+    assert strategy.tau_min <= getattr(strategy, "tau_max", 1e4) and config["epochs"] >= 0
+    assert config["learning_rate"] > 0
     return True
 
 

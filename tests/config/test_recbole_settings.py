@@ -7,8 +7,8 @@ import pytest
 from recbole.config import Config
 
 from recbole_adaptau.cli import train as cli
-from recbole_adaptau.config.basics import check_basics
-from recbole_adaptau.config.loading import load_files, parse_yaml
+from recbole_adaptau.config.recbole_settings import RecboleSettings
+from recbole_adaptau.config.yaml_files import load_files, parse_yaml
 from recbole_adaptau.errors import AdapTauError, OptionError
 
 BAD_BASICS = {
@@ -100,7 +100,7 @@ def test_wandb_must_be_there_to_be_used(monkeypatch):
 )
 def test_what_recbole_understands_is_let_through(settings):
     config = Config("AdapTauMF", "ml-100k", config_dict=settings)
-    check_basics(config.final_config_dict)
+    RecboleSettings.read(config.final_config_dict)
     assert all(config[key] == value for key, value in settings.items() if key != "eval_args")
 
 
@@ -123,7 +123,7 @@ BAD_YAML = {
     "a tab for indentation": ("eval_args:\n\torder: RO", r"a\.yaml is not valid YAML: (?s:.*)line 2"),
     "a list": ("- epochs\n- 3", r"a\.yaml must hold 'key: value' lines, not a list"),
     "a word": ("epochs", r"a\.yaml must hold 'key: value' lines, not a str"),
-    "a key twice": ("epochs: 1\ntau: 0.1\nepochs: 2", "not valid YAML: 'epochs' stands there 2 times(?s:.*)line 1"),
+    "a key twice": ("epochs: 1\ntau: 0.1\nepochs: 2", "not valid YAML: duplicate key 'epochs', 2 times(?s:.*)line 1"),
     "a number for a key": ("1: 2", r"a\.yaml: the key 1 is not a name"),
     "a list for a key": ("? [a]\n: 2", r"a\.yaml is not valid YAML"),
     "a thirteenth month": ("seed: 2020-13-45", r"a\.yaml is not valid YAML: month must be in 1..12"),
@@ -144,11 +144,12 @@ def test_bad_settings_files_are_named(case, model):
 
 
 def test_settings_files_are_read_as_recbole_reads_them():
-    Path("a.yaml").write_bytes(b"\xef\xbb\xbflearning_rate: 1e-4\r\nepochs: 3\r\nbase: &b {x: 1, y: 2}\r\n")
-    Path("b.yaml").write_text("epochs: 5\nmore: {<<: {x: 1}, x: 3}\n")
+    Path("a.yaml").write_bytes(b"\xef\xbb\xbflearning_rate: 1e-4\r\nepochs: 3\r\nval_interval: &b {x: '[1,2]'}\r\n")
+    Path("b.yaml").write_text("epochs: 5\nload_col: {<<: {inter: [a]}, inter: [user_id, item_id]}\n")
     Path("c.yaml").write_text("")
     found = load_files(["a.yaml", "b.yaml", "c.yaml"])
-    assert found == {"learning_rate": 1e-4, "epochs": 5, "base": {"x": 1, "y": 2}, "more": {"x": 3}}
+    columns = {"inter": ["user_id", "item_id"]}
+    assert found == {"learning_rate": 1e-4, "epochs": 5, "val_interval": {"x": "[1,2]"}, "load_col": columns}
     assert Config("AdapTauMF", "ml-100k", ["a.yaml", "b.yaml"])["epochs"] == 5
     with pytest.raises(OptionError, match=r"no\.yaml cannot be read: No such file"):
         load_files(["no.yaml"])
