@@ -19,19 +19,19 @@ $(READY): requirements.txt setup.py
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-run: $(READY)    ## Train AdapTauLightGCN on the ml-100k that ships inside RecBole
+run: $(READY)    ## Train AdapTauLightGCN on the ml-100k that ships with RecBole (about a minute)
 	$(PY) run_recbole_adaptau.py
 
-test: $(READY)    ## Run the whole test suite
+test: $(READY)    ## Run the test suite (about five minutes)
 	$(PY) -m pytest
 
-soak: $(READY)    ## Kill runs and resume them, and watch memory: minutes, not for every commit
+soak: $(READY)    ## Kill and resume runs, and watch memory (some minutes; not for every commit)
 	$(PY) -m tests.soak
 
-bench: $(READY)    ## Measure speed on ml-100k beside RecBole's models (BENCH="speed --dataset gowalla ml-1m" for other data)
+bench: $(READY)    ## Measure speed beside RecBole's models on ml-100k (other data: BENCH="speed --dataset gowalla ml-1m")
 	$(PY) -m recbole_adaptau bench $(BENCH)
 
-docs: $(READY)    ## Write docs/configuration.md from the comments in properties/
+docs: $(READY)    ## Write the generated pages of docs/
 	$(PY) docs/generate_configuration.py
 
 lint: $(READY)    ## Check style and types
@@ -39,9 +39,9 @@ lint: $(READY)    ## Check style and types
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
-format: $(READY)    ## Rewrite the code in the house style
+format: $(READY)    ## Format the code and apply ruff's fixes
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
-clean:    ## Remove the virtual environment and everything generated but runs and data
+clean:    ## Remove the virtual environment and caches; keep runs and data
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -8,10 +8,34 @@ PROPERTIES = "recbole_adaptau.properties"
 
 setup(
     name="recbole_adaptau",
-    version="0.1.0",
-    description="Adap-tau for RecBole: softmax collaborative filtering whose temperature nobody has to tune",
+    version="0.2.0",
+    description="Adap-tau for RecBole: softmax collaborative filtering with a temperature in closed form",
     long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
+    author="the recbole_adaptau authors",
+    license="MIT",
+    license_files=["LICENSE"],
+    keywords=[
+        "recommender systems",
+        "collaborative filtering",
+        "softmax loss",
+        "temperature",
+        "contrastive learning",
+        "LightGCN",
+        "RecBole",
+    ],
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "License :: OSI Approved :: MIT License",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
     # ray <= 2.6.3, which RecBole 1.2.1 asks for, ends at 3.11; today's PyTorch starts at 3.10.
     python_requires=">=3.10,<3.12",
     packages=[*find_packages(include=["recbole_adaptau", "recbole_adaptau.*"]), PROPERTIES],
@@ -22,7 +46,7 @@ setup(
     },
     install_requires=[
         "recbole==1.2.1",
-        "torch>=2.6",  # compat.py makes RecBole's checkpoints load under weights_only=True
+        "torch>=2.6",  # patches/checkpoints.py makes RecBole's checkpoints load under weights_only=True
         "numpy>=1.26,<2",  # RecBole issue 2215: np.float_ and friends are gone in 2
         "pandas>=1.5,<3",  # RecBole issue 2215: chained inplace fillna no longer writes in 3
         "scipy>=1.11,<1.13",  # RecBole issue 2215: dok_matrix._update is gone in 1.13
