@@ -8,13 +8,13 @@ from typing import Any
 
 import yaml
 
-from ..config.keys import help_lines
 from ..config.yaml_files import parse_yaml
 from ..distributed.launcher import PORT, TIMEOUT
 from ..errors import AdapTauError, OptionError
 from ..runs.folder import RunFolder
 from ..runs.quick_start import resume, run_processes
 from ..training.checkpoint import quoted
+from .settings_help import help_lines
 
 EXAMPLES = """examples:
   %(prog)s                                              AdapTauLightGCN on ml-100k

@@ -175,7 +175,7 @@ class Complaint:
     """About a key that has no effect.
 
     Attributes:
-        refused: `always`; only where the key is given for this run alone (`explicit`), not in a shared file; or `never`.
+        refused: `always`; `explicit`, where the key is given for this run and not in a shared file; or `never`.
     """
 
     text: str
@@ -219,9 +219,8 @@ def _unread(key: str, readers: list[str], idle: Mapping[str, str], config: Confi
 
 def _unknown(key: str, model_class: Any, known: set[str]) -> Complaint:
     if key in _keys_of_recboles_models():
-        return Complaint(
-            f"{model_class.__name__} does not read the option '{key}', which another model does.", "explicit"
-        )
+        text = f"{model_class.__name__} does not read the option '{key}', which another model does."
+        return Complaint(text, "explicit")
     base = getattr(model_class, "base_class", model_class)
     somebodys = not hasattr(base, "Settings") and not base.__module__.startswith("recbole.")
     return Complaint(
@@ -234,32 +233,3 @@ def _unknown(key: str, model_class: Any, known: set[str]) -> Complaint:
 def _keys_of_recboles_models() -> frozenset[str]:
     folder = Path(recbole.__file__).parent / "properties" / "model"
     return frozenset(key for path in folder.glob("*.yaml") for key in read_yaml(path))
-
-
-def documented() -> Iterator[tuple[Group, list[tuple[str, FieldInfo]]]]:
-    """Every setting of our models once, by who declares it, for help and docs."""
-    from ..model.registry import MODELS  # above this module; only where all models are listed
-
-    seen: set[str] = set()
-    for model_class in MODELS.values():
-        for group in groups(model_class):
-            fields = [item for item in group.settings.model_fields.items() if f"{group.reader} {item[0]}" not in seen]
-            fields = [(name, field) for name, field in fields if field.description and name not in seen]
-            if not is_ours(model_class) and group.settings in GENERAL:
-                continue
-            seen |= {name for name, _ in fields} if is_ours(model_class) else set()
-            if fields:
-                yield group, fields
-
-
-def help_lines() -> str:
-    """The keys with default and meaning, for `--help`."""
-    lines = []
-    for group, fields in documented():
-        lines.append(f"  [{group.reader or group.settings.__name__}]")
-        lines += [f"  --{name}={shown_default(field)}  {field.description}" for name, field in fields]
-    return "\n".join(lines).replace("%", "%%")
-
-
-def shown_default(field: FieldInfo) -> str:
-    return "" if field.is_required() or field.default is None else str(field.default)

@@ -52,6 +52,10 @@ class Registry(Generic[Kind], Mapping[str, Kind]):
 
         return known
 
+    def forget(self, name: str) -> None:
+        """Take a name off again."""
+        del self._known[name]
+
     def __getitem__(self, name: str) -> Kind:
         return self._known[name]
 

@@ -74,7 +74,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             "shared", f"What a positive is compared with: {', '.join(NEGATIVES)} (RecBole's train_neg_sample_args)."
         )
         recipe: Annotated[str | list, BeforeValidator(check_recipe)] = setting(
-            "none", "What is added to the paper's method: none, plus, or a list of parts by name."
+            "none", f"What is added to the paper's method: none, plus, or a list of the parts {', '.join(PARTS)}."
         )
         embedding_size: int = setting(64, "The embedding size of users and items.", ge=1, le=1 << 16)
         normalization: Literal["auto", "Y-Y", "Y-N", "N-Y", "N-N"] = setting(

@@ -52,7 +52,7 @@ BAD_SETTINGS = {
     "flag not a flag": ({"mask_hits": "maybe"}, "mask_hits = 'maybe': must be True or False"),
     "per_row without sampled negatives": ({"negatives": "per_row"}, "per_row.*train_neg_sample_args is None"),
     "shared with sampled negatives": ({"train_neg_sample_args": SAMPLED}, "negatives = shared draws its own"),
-    "none with a temperature": ({"tau_strategy": "none", "tau": 0.2}, "tau = 0.2 has no effect .* read by tau_strategy fixed"),
+    "none with a temperature": ({"tau_strategy": "none", "tau": 0.2}, "tau = 0.2 has no .* by tau_strategy fixed"),
     "none with a user's temperature": ({"tau_strategy": "none", "user_beta": 2.0}, "no effect with tau_strategy = no"),
     "none with normalisation": ({"tau_strategy": "none", "normalization": "Y-Y"}, "none means no normalisation"),
     "none with cosine": ({"tau_strategy": "none", "test_score": "cosine"}, "cosine contradicts"),
