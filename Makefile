@@ -33,6 +33,7 @@ bench: $(READY)    ## Measure speed beside RecBole's models on ml-100k (other da
 
 docs: $(READY)    ## Write the generated pages of docs/
 	$(PY) docs/generate_configuration.py
+	$(PY) docs/generate_patches.py
 
 lint: $(READY)    ## Check style and types
 	$(PY) -m ruff check .

@@ -1,16 +1,20 @@
 """The versions that work together; requirements.txt pins exactly those that are tested."""
 
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
 PROPERTIES = "recbole_adaptau.properties"
 
+HERE = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (HERE / "recbole_adaptau" / "__init__.py").read_text(encoding="utf-8"))
+
 setup(
     name="recbole_adaptau",
-    version="0.2.0",
+    version=VERSION and VERSION[1],
     description="Adap-tau for RecBole: softmax collaborative filtering with a temperature in closed form",
-    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     author="the recbole_adaptau authors",
     license="MIT",

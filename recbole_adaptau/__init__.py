@@ -1,10 +1,20 @@
-"""Adap-tau for RecBole: importing this package repairs RecBole for today's libraries and adds our models to it."""
+"""Adap-tau for RecBole.
 
-from . import _setup as _setup
-from .model.registry import adapt, register
-from .runs.quick_start import load_data_and_model, objective_function, resume, run_processes, run_recbole_adaptau
+Importing this package imports neither RecBole nor PyTorch. It has RecBole patched, now or when it is imported, so that
+RecBole's own functions know our models too.
+"""
 
-__version__ = "0.1.0"
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from . import _moved
+from .patches import hook
+
+if TYPE_CHECKING:
+    from .model.registry import adapt, register
+    from .runs.quick_start import load_data_and_model, objective_function, resume, run_processes, run_recbole_adaptau
+
+__version__ = "0.2.0"
 
 __all__ = [
     "adapt",
@@ -15,3 +25,18 @@ __all__ = [
     "run_processes",
     "run_recbole_adaptau",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = ".model.registry" if name in ("adapt", "register") else ".runs.quick_start"
+    return getattr(import_module(home, __name__), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
+
+
+_moved.install()
+hook.install()

@@ -9,48 +9,37 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from recbole.data.dataset import dataset as datasets
 from recbole.utils import FeatureSource, ModelType
 
 from ..data.check import AtomicFile, check_values, repeated_pairs, seen_before, without_missing_ids
 from ..errors import DataError, did_you_mean, refusals_explained
 
 
-def check_files_as_they_are_read() -> None:
-    """Look over every atomic file before RecBole reads it, and at what it has read.
-
-    RecBole answers a wrong separator, a missing column or a byte order mark with a bare ValueError or KeyError, trains
-    on rows without an id as the padding where the split is given, and reads past line ends after a quotation mark.
-    """
-    load = datasets.Dataset._load_feat
-
-    def _load_feat(self: Any, filepath: str, source: Any) -> pd.DataFrame | None:
-        file = AtomicFile.at(filepath, self.config["field_separator"], self.config["encoding"])
-        columns = file.columns()
-        is_inter = source is FeatureSource.INTERACTION
-        if is_inter:
-            _need_ids(self, columns, file)
-        seen: set[str] = self.__dict__.setdefault("_checked_files", set())
-        known, lines = filepath in seen, None
-        seen.add(filepath)
-        if not known:
-            lines = file.lines(len(columns))
-            _judge_lines(self, lines, len(columns), file, strict=is_inter)
-        table = _read(self, load, file, source, columns)
-        if table is None:
-            return None
-        if lines is not None and len(table) < lines.filled - 1:
-            raise file.open_quote()
-        notes = [] if known else check_values(table, columns, file)
-        ids = [field for field in (self.uid_field, self.iid_field) if field in table]
-        table, left_out = without_missing_ids(table, ids, file)
-        for note in notes if known else [*left_out, *notes]:
-            self.logger.warning(note)
-        if is_inter and table.empty:
-            raise DataError(f"{file.path} is empty: below its first line there is no interaction.")
-        return table
-
-    datasets.Dataset._load_feat = _load_feat
+def load_feat(original: Any, self: Any, filepath: str, source: Any) -> pd.DataFrame | None:
+    file = AtomicFile.at(filepath, self.config["field_separator"], self.config["encoding"])
+    columns = file.columns()
+    is_inter = source is FeatureSource.INTERACTION
+    if is_inter:
+        _need_ids(self, columns, file)
+    seen: set[str] = self.__dict__.setdefault("_checked_files", set())
+    known, lines = filepath in seen, None
+    seen.add(filepath)
+    if not known:
+        lines = file.lines(len(columns))
+        _judge_lines(self, lines, len(columns), file, strict=is_inter)
+    table = _read(self, original, file, source, columns)
+    if table is None:
+        return None
+    if lines is not None and len(table) < lines.filled - 1:
+        raise file.open_quote()
+    notes = [] if known else check_values(table, columns, file)
+    ids = [field for field in (self.uid_field, self.iid_field) if field in table]
+    table, left_out = without_missing_ids(table, ids, file)
+    for note in notes if known else [*left_out, *notes]:
+        self.logger.warning(note)
+    if is_inter and table.empty:
+        raise DataError(f"{file.path} is empty: below its first line there is no interaction.")
+    return table
 
 
 def _need_ids(dataset: Any, columns: dict[str, str], file: AtomicFile) -> None:
@@ -105,26 +94,16 @@ def _read(dataset: Any, load: Any, file: AtomicFile, source: Any, columns: dict[
         dataset.config["encoding"] = given
 
 
-def count_repeats_and_drop_seen() -> None:
-    """Say how many interactions repeat another, and take out of a given test part what is in its training part.
-
-    RecBole leaves a user's training items out of the ranking, but not those that are in the test part too: whoever
-    has memorised them is rewarded. Where repeated consumption is meant (`repeatable`, models other than general
-    ones), nothing is dropped.
-    """
-    from_scratch = datasets.Dataset._from_scratch
-
-    def _from_scratch(self: Any) -> None:
-        with refusals_explained(f"the dataset '{self.dataset_name}' cannot be loaded with these settings", DataError):
-            from_scratch(self)
-        if self.uid_field is None or self.config["MODEL_TYPE"] != ModelType.GENERAL or self.config["repeatable"]:
-            return
-        if self.benchmark_filename_list is None:
-            _note_repeats(self)
-        else:
-            _drop_seen(self)
-
-    datasets.Dataset._from_scratch = _from_scratch
+def from_scratch(original: Any, self: Any) -> None:
+    """Repeated consumption can be meant (`repeatable`, models other than general ones): then nothing is dropped."""
+    with refusals_explained(f"the dataset '{self.dataset_name}' cannot be loaded with these settings", DataError):
+        original(self)
+    if self.uid_field is None or self.config["MODEL_TYPE"] != ModelType.GENERAL or self.config["repeatable"]:
+        return
+    if self.benchmark_filename_list is None:
+        _note_repeats(self)
+    else:
+        _drop_seen(self)
 
 
 def _pairs(dataset: Any) -> tuple[Any, Any]:
@@ -158,22 +137,3 @@ def _drop_seen(dataset: Any) -> None:
     if not keep.all():
         dataset.inter_feat = dataset.inter_feat[keep].reset_index(drop=True)
         dataset.file_size_list = [int((~mask).sum()) for mask in seen]
-
-
-def explain_refused_splits() -> None:
-    """RecBole's refusals while data is split, as errors for whoever wrote the settings."""
-    build = datasets.Dataset.build
-
-    def build_explained(self: Any) -> list[Any]:
-        by_time = self.benchmark_filename_list is None and self.config["eval_args"]["order"] == "TO"
-        if by_time and self.time_field not in self.inter_feat:
-            raise DataError(
-                f"eval_args orders by time, but no column '{self.time_field}' (TIME_FIELD) of '{self.dataset_name}' "
-                f"was loaded: name it in load_col, as {{'inter': ['{self.uid_field}', '{self.iid_field}', "
-                f"'{self.time_field}']}}, or use order RO."
-            )
-        with refusals_explained(f"the dataset '{self.dataset_name}' cannot be split with these settings", DataError):
-            parts: list[Any] = build(self)
-        return parts
-
-    datasets.Dataset.build = build_explained

@@ -126,54 +126,40 @@ def _provide(dataset: Any) -> None:
     dataset.logger.info("Downloading done.")
 
 
-def download_without_process_group() -> None:
-    """Download in a single process too, and whole or not at all (issue 1989).
+def load_data(original: Any, self: Any, token: str, dataset_path: str) -> None:
+    """All processes wait for one another, whether they still find the folder absent or not.
 
-    RecBole calls torch.distributed.barrier() with no process group to wait for, crashes on an answer without
-    Content-Length, and leaves its half-made folder behind.
+    RecBole's wait only if they do, and one that comes late leaves the others waiting.
     """
-
-    load = datasets.Dataset._load_data
-
-    def _load_data(self: Any, token: str, dataset_path: str) -> None:
-        if ranks.is_active():
-            # All wait for one another here, whether they still find the folder absent or not: RecBole's processes wait
-            # only if they do, and one that comes late leaves the others waiting.
-            try:
-                if self.config["local_rank"] == 0 and not os.path.exists(dataset_path):
-                    _provide(self)
-            finally:
-                torch.distributed.barrier()
-        load(self, token, dataset_path)
-
-    def _download(self: Any) -> None:
-        if self.config["local_rank"] != 0:
-            raise DataError(f"the dataset '{self.dataset_name}' could not be provided by the process that tried to.")
-        _provide(self)
-
-    datasets.Dataset._load_data = _load_data
-    datasets.Dataset._download = _download
+    if ranks.is_active():
+        try:
+            if self.config["local_rank"] == 0 and not os.path.exists(dataset_path):
+                _provide(self)
+        finally:
+            torch.distributed.barrier()
+    original(self, token, dataset_path)
 
 
-def explain_missing_files() -> None:
-    """Say what a dataset's folder lacks, what it holds instead, and what to do about it."""
-    load = datasets.Dataset._load_inter_feat
+def download(original: Any, self: Any) -> None:
+    if self.config["local_rank"] != 0:
+        raise DataError(f"the dataset '{self.dataset_name}' could not be provided by the process that tried to.")
+    _provide(self)
 
-    def _load_inter_feat(self: Any, token: str, dataset_path: str) -> None:
-        parts = self.benchmark_filename_list
-        expected = [f"{token}.inter"] if parts is None else [f"{token}.{part}.inter" for part in parts]
-        folder = Path(dataset_path).absolute()
-        absent = [file for file in expected if not (folder / file).is_file()]
-        if not absent:
-            return load(self, token, dataset_path)
-        held = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
-        problem = f"the dataset '{token}' needs {' and '.join(absent)} in {folder}"
-        if parts is not None:
-            problem += f" (benchmark_filename is {list(parts)})"
-        found = ", ".join(held[:20]) + (f" and {len(held) - 20} more" if len(held) > 20 else "")
-        problem += f", which holds {found or 'nothing'}."
-        if {"train.txt", "test.txt"} <= set(held):
-            problem += f" These are LightGCN's files; convert them first: `{_convert_hint(folder, token)}`."
-        raise DataError(f"{problem} {_how_to_provide(folder, token)}")
 
-    datasets.Dataset._load_inter_feat = _load_inter_feat
+def load_inter_feat(original: Any, self: Any, token: str, dataset_path: str) -> None:
+    parts = self.benchmark_filename_list
+    expected = [f"{token}.inter"] if parts is None else [f"{token}.{part}.inter" for part in parts]
+    folder = Path(dataset_path).absolute()
+    absent = [file for file in expected if not (folder / file).is_file()]
+    if not absent:
+        original(self, token, dataset_path)
+        return
+    held = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+    problem = f"the dataset '{token}' needs {' and '.join(absent)} in {folder}"
+    if parts is not None:
+        problem += f" (benchmark_filename is {list(parts)})"
+    found = ", ".join(held[:20]) + (f" and {len(held) - 20} more" if len(held) > 20 else "")
+    problem += f", which holds {found or 'nothing'}."
+    if {"train.txt", "test.txt"} <= set(held):
+        problem += f" These are LightGCN's files; convert them first: `{_convert_hint(folder, token)}`."
+    raise DataError(f"{problem} {_how_to_provide(folder, token)}")

@@ -16,7 +16,6 @@ from torch.utils.tensorboard import SummaryWriter
 
 from ..config.keys import method_line
 from ..distributed import ranks
-from .patching import replace_everywhere
 
 _LEVELS = {
     "debug": logging.DEBUG,
@@ -43,49 +42,41 @@ def _log_file(config: Any) -> str:
     return os.path.join(folder, f"{stem}.log")
 
 
-def log_every_run() -> None:
-    """Give each run its log, where RecBole's basicConfig does nothing after the first in a process.
+def init_logger(original: Any, config: Any) -> None:
+    """Only the handlers of the run before are taken down. Of several processes only the first has a file."""
+    # Each further init would wrap the wrapped stream once more.
+    if not isinstance(sys.stdout, StreamWrapper):
+        colorama.init(autoreset=True)
+    root = logging.getLogger()
+    while _installed:
+        handler = _installed.pop()
+        root.removeHandler(handler)
+        handler.close()
 
-    Only the handlers of the previous run are taken down. With `run_folder` in the config, the log is
-    `<run_folder>/run.log` and `./log` is not made. Of several processes only the first has a file.
-    """
-
-    def init_logger(config: Any) -> None:
-        # Each further init would wrap the wrapped stream once more.
-        if not isinstance(sys.stdout, StreamWrapper):
-            colorama.init(autoreset=True)
-        root = logging.getLogger()
-        while _installed:
-            handler = _installed.pop()
-            root.removeHandler(handler)
-            handler.close()
-
-        level = _LEVELS.get((config["state"] or "info").lower(), logging.INFO)
-        console = logging.StreamHandler()
-        console.setFormatter(
-            colorlog.ColoredFormatter(
-                "%(log_color)s%(asctime)-15s %(levelname)s  %(message)s",
-                "%d %b %H:%M",
-                log_colors=recbole_logger.log_colors_config,
-            )
+    level = _LEVELS.get((config["state"] or "info").lower(), logging.INFO)
+    console = logging.StreamHandler()
+    console.setFormatter(
+        colorlog.ColoredFormatter(
+            "%(log_color)s%(asctime)-15s %(levelname)s  %(message)s",
+            "%d %b %H:%M",
+            log_colors=recbole_logger.log_colors_config,
         )
-        handlers: list[logging.Handler] = [console]
-        if ranks.is_first():
-            file = logging.FileHandler(_log_file(config), encoding="utf-8")
-            file.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%a %d %b %Y %H:%M:%S"))
-            file.addFilter(recbole_logger.RemoveColorFilter())
-            if isinstance(config["run_folder"], str):
-                vars(file)["run_folder"] = config["run_folder"]
-            handlers.append(file)
-        for handler in handlers:
-            handler.setLevel(level)
-            root.addHandler(handler)
-            _installed.append(handler)
-        # Never above what it was: that would silence whatever else logs in this process. The handlers have their level.
-        root.setLevel(min(root.level, level))
-        root.info(method_line(config))
-
-    replace_everywhere(recbole_logger.init_logger, init_logger)
+    )
+    handlers: list[logging.Handler] = [console]
+    if ranks.is_first():
+        file = logging.FileHandler(_log_file(config), encoding="utf-8")
+        file.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%a %d %b %Y %H:%M:%S"))
+        file.addFilter(recbole_logger.RemoveColorFilter())
+        if isinstance(config["run_folder"], str):
+            vars(file)["run_folder"] = config["run_folder"]
+        handlers.append(file)
+    for handler in handlers:
+        handler.setLevel(level)
+        root.addHandler(handler)
+        _installed.append(handler)
+    # Never above what it was: that would silence whatever else logs in this process. The handlers have their level.
+    root.setLevel(min(root.level, level))
+    root.info(method_line(config))
 
 
 class _Nowhere:
@@ -95,19 +86,10 @@ class _Nowhere:
         return lambda *args, **kwargs: None
 
 
-def tensorboard_in_run_folder() -> None:
-    """Write TensorBoard's events to `<run_folder>/tensorboard`; RecBole hard-codes `./log_tensorboard`.
-
-    Of several processes only the first writes; RecBole's all do.
-    """
-    original = utils.get_tensorboard
-
-    def get_tensorboard(logger: logging.Logger) -> Any:
-        if not ranks.is_first():
-            return _Nowhere()
-        for handler in logging.getLogger().handlers:
-            if hasattr(handler, "run_folder"):
-                return SummaryWriter(os.path.join(handler.run_folder, "tensorboard"))
-        return original(logger)
-
-    replace_everywhere(original, get_tensorboard)
+def get_tensorboard(original: Any, logger: logging.Logger) -> Any:
+    if not ranks.is_first():
+        return _Nowhere()
+    for handler in logging.getLogger().handlers:
+        if hasattr(handler, "run_folder"):
+            return SummaryWriter(os.path.join(handler.run_folder, "tensorboard"))
+    return original(logger)

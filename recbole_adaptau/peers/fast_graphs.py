@@ -14,11 +14,11 @@ from typing import Any
 import scipy.sparse as sp
 import torch
 import torch.nn.functional as F
-from recbole.model.general_recommender import NGCF, SGL, LightGCN
-from recbole.model.general_recommender.ncl import NCL
 from torch import Tensor
 
-LENT = (LightGCN, NCL, NGCF, SGL)
+from ..core.propagation import LayerMean, SymmetricProduct
+
+LENT = ("LightGCN", "NCL", "NGCF", "SGL")
 
 
 class Graph:
@@ -38,57 +38,38 @@ class Graph:
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        from ..core.propagation import SymmetricProduct
-
         if function is not torch.sparse.mm:
             return NotImplemented
         graph, x = args
         return SymmetricProduct.apply(graph.matrix, x)
 
 
-def lend_fast_propagation() -> None:
-    """Give the four models built with `fast_propagation` a faster graph, where the mean of the layers is all they want
-    a faster `forward`, and a faster contrast."""
-    _at_the_end_of_init(LightGCN, "norm_adj_matrix")
-    _at_the_end_of_init(NCL, "norm_adj_mat")
-    _at_the_end_of_init(NGCF, "norm_adj_matrix", lambda model: model.node_dropout == 0)
-    _at_the_end_of_init(SGL, "train_graph")
-    _instead(LightGCN, "forward", _lightgcn_forward)
-    _instead(SGL, "forward", _sgl_forward)
-    _instead(SGL, "csr2tensor", _sgl_csr2tensor)
-    _instead(SGL, "calc_ssl_loss", _sgl_contrast)
-    _instead(NCL, "ssl_layer_loss", _ncl_layer_contrast)
-    _instead(NCL, "ProtoNCE_loss", _ncl_cluster_contrast)
+def init(original: Any, self: Any, config: Any, dataset: Any) -> None:
+    """For any of the four, whose graphs have different names."""
+    original(self, config, dataset)
+    if config["fast_propagation"] and getattr(self, "node_dropout", 0) == 0:
+        graph = next(name for name in ("norm_adj_matrix", "norm_adj_mat", "train_graph") if hasattr(self, name))
+        setattr(self, graph, _csr(getattr(self, graph)))
+        self.lent_propagation = True
 
 
-def _at_the_end_of_init(cls: type, graph: str, can: Callable[[Any], bool] = lambda model: True) -> None:
-    original = cls.__init__  # type: ignore[misc]
+def _where_lent(fast: Callable[..., Any]) -> Callable[..., Any]:
+    """The function for models with a faster graph, RecBole's for others."""
 
-    @wraps(original)
-    def init(self: Any, config: Any, dataset: Any) -> None:
-        original(self, config, dataset)
-        if config["fast_propagation"] and can(self):
-            setattr(self, graph, _csr(getattr(self, graph)))
-            self.lent_propagation = True
-
-    cls.__init__ = init  # type: ignore[misc]
-
-
-def _instead(cls: type, name: str, fast: Callable[..., Any]) -> None:
-    original = getattr(cls, name)
-
-    @wraps(original)
-    def method(self: Any, *args: Any) -> Any:
+    @wraps(fast)
+    def method(original: Any, self: Any, *args: Any) -> Any:
         return (fast if getattr(self, "lent_propagation", False) else original)(self, *args)
 
-    setattr(cls, name, method)
+    return method
 
 
-def _lightgcn_forward(self: Any) -> tuple[Tensor, ...]:
+@_where_lent
+def lightgcn_forward(self: Any) -> tuple[Tensor, ...]:
     return _split(self, _mean(self.norm_adj_matrix, self.get_ego_embeddings(), self.n_layers))
 
 
-def _sgl_forward(self: Any, graph: Any) -> tuple[Tensor, ...]:
+@_where_lent
+def sgl_forward(self: Any, graph: Any) -> tuple[Tensor, ...]:
     layer = torch.cat([self.user_embedding.weight, self.item_embedding.weight])
     if not isinstance(graph, list):
         return _split(self, _mean(graph, layer, self.n_layers))
@@ -98,7 +79,8 @@ def _sgl_forward(self: Any, graph: Any) -> tuple[Tensor, ...]:
     return _split(self, torch.stack(layers).mean(0))
 
 
-def _sgl_csr2tensor(self: Any, matrix: sp.csr_matrix) -> Graph:
+@_where_lent
+def sgl_csr2tensor(self: Any, matrix: sp.csr_matrix) -> Graph:
     matrix = sp.csr_matrix(matrix)
     starts, columns, values = (
         torch.from_numpy(part).to(self.device) for part in (matrix.indptr, matrix.indices, matrix.data)
@@ -106,7 +88,8 @@ def _sgl_csr2tensor(self: Any, matrix: sp.csr_matrix) -> Graph:
     return Graph(starts, columns, values, matrix.shape)
 
 
-def _sgl_contrast(
+@_where_lent
+def sgl_contrast(
     self: Any, users: Tensor, items: Tensor, users_1: Tensor, users_2: Tensor, items_1: Tensor, items_2: Tensor
 ) -> Tensor:
     of_users = _contrast(users_1, F.normalize(users_2), users, None, self.ssl_tau)
@@ -114,14 +97,16 @@ def _sgl_contrast(
     return self.ssl_weight * (of_users + of_items)
 
 
-def _ncl_layer_contrast(self: Any, current: Tensor, previous: Tensor, users: Tensor, items: Tensor) -> Tensor:
+@_where_lent
+def ncl_layer_contrast(self: Any, current: Tensor, previous: Tensor, users: Tensor, items: Tensor) -> Tensor:
     (users_1, items_1), (users_2, items_2) = _split(self, current), _split(self, previous)
     of_users = _contrast(users_1, F.normalize(users_2), users, None, self.ssl_temp)
     of_items = _contrast(items_1, F.normalize(items_2), items, None, self.ssl_temp)
     return self.ssl_reg * (of_users + self.alpha * of_items)
 
 
-def _ncl_cluster_contrast(self: Any, nodes: Tensor, users: Tensor, items: Tensor) -> Tensor:
+@_where_lent
+def ncl_cluster_contrast(self: Any, nodes: Tensor, users: Tensor, items: Tensor) -> Tensor:
     all_users, all_items = _split(self, nodes)
     of_users = _contrast(all_users, self.user_centroids, users, self.user_2cluster, self.ssl_temp)
     of_items = _contrast(all_items, self.item_centroids, items, self.item_2cluster, self.ssl_temp)
@@ -134,8 +119,6 @@ def _csr(matrix: Tensor) -> Graph:
 
 
 def _mean(graph: Graph, x: Tensor, n_layers: int) -> Tensor:
-    from ..core.propagation import LayerMean
-
     return LayerMean.apply(graph.matrix, x, n_layers, (torch.empty_like(x).view(-1), torch.empty_like(x).view(-1)))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from recbole.config import Config
 from recbole.evaluator.base_metric import TopkMetric
 from recbole.evaluator.register import metrics_dict
 from scipy import stats
@@ -111,6 +112,7 @@ def _user_metric(run: RunFolder, tested: Mapping[str, np.ndarray], metric: str) 
     if int(k) > hits.shape[1]:
         raise DataError(f"{run.path} ranks {hits.shape[1]} items, too few for {metric}: run it with {k} in topk.")
     formula: TopkMetric = metrics_dict[name]({"topk": [int(k)], "metric_decimal_place": 6})
+    Config.compatibility_settings(None)  # np.float, which the formulas use and NumPy has dropped
     needs_positives = name in ("recall", "ndcg", "map")
     values = formula.metric_info(hits, positives) if needs_positives else formula.metric_info(hits)
     return tested["user"], np.asarray(values)[:, int(k) - 1]

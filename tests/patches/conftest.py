@@ -8,10 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recbole_adaptau import patches as compat
-
-compat.apply()
-
 
 @pytest.fixture
 def board(tmp_path: Path) -> dict:

@@ -14,11 +14,8 @@ import torch
 from recbole.config import Config
 from recbole.utils import InputType
 
-from recbole_adaptau import patches as compat
 from recbole_adaptau.errors import CheckpointError
 from recbole_adaptau.training import checkpoint
-
-compat.apply()
 
 
 def same(left, right) -> bool:

@@ -14,10 +14,7 @@ from recbole.config import Config
 from recbole.data import create_dataset
 from recbole.data.dataset import Dataset
 
-from recbole_adaptau import patches as compat
 from recbole_adaptau.errors import DataError
-
-compat.apply()
 
 ROWS = [f"u{row % 7}\ti{row}" for row in range(40)]
 INTER = "\n".join(["user_id:token\titem_id:token", *ROWS]) + "\n"

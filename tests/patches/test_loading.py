@@ -9,8 +9,6 @@ from recbole.data import create_dataset, data_preparation
 from recbole.data.dataset import dataset as datasets
 from recbole.sampler import sampler as samplers
 
-from recbole_adaptau.patches.loading import _PandasWithFastCsv
-
 FILE = """user_id:token\titem_id:token\trating:float\ttimestamp:float\ttags:token_seq
 001\tÅse\t4.1\t1e9\ta b
 2\t"quoted\tx"\t0.1\t3\tc
@@ -23,7 +21,7 @@ def test_the_c_parser_reads_what_the_python_parser_reads(tmp_path):
     path.write_text(FILE.replace('"quoted\tx"', "quoted"), encoding="utf-8")
     columns = ["user_id:token", "item_id:token", "rating:float", "timestamp:float", "tags:token_seq"]
     options = {"usecols": columns, "dtype": {c: np.float64 if "float" in c else str for c in columns}, "encoding": None}
-    fast = _PandasWithFastCsv("pandas").read_csv(path, delimiter="\t", engine="python", **options)
+    fast = datasets.pd.read_csv(path, delimiter="\t", engine="python", **options)
     slow = pd.read_csv(path, delimiter="\t", engine="python", **options)
     pd.testing.assert_frame_equal(fast, slow, check_exact=True)
     assert fast["user_id:token"][0] == "001" and fast["item_id:token"][2] == "7.0"
@@ -35,7 +33,7 @@ def test_fields_too_many_shift_no_column_and_lose_no_line(tmp_path, body):
     path = tmp_path / "x.item"
     path.write_text(f"a:token\tb:token\n{body}")
     columns = ["a:token", "b:token"]
-    read = _PandasWithFastCsv("pandas").read_csv
+    read = datasets.pd.read_csv
     table = read(path, delimiter="\t", engine="python", usecols=columns, dtype=dict.fromkeys(columns, str))
     assert table.to_numpy().tolist() == [["1", "2"], ["1", "2"]]
 

@@ -8,10 +8,7 @@ from recbole.config import Config
 from recbole.trainer import trainer
 from recbole.utils import get_tensorboard, init_logger
 
-from recbole_adaptau import patches as compat
 from recbole_adaptau.patches import logs
-
-compat.apply()
 
 
 @pytest.fixture(autouse=True)

@@ -12,10 +12,7 @@ from recbole.data import create_dataset, data_preparation
 from recbole.data import utils as data_utils
 from recbole.sampler import RepeatableSampler, Sampler
 
-from recbole_adaptau import patches as compat
 from recbole_adaptau.errors import DataError, OptionError
-
-compat.apply()
 
 
 def write(pairs, name="board", part=None, folder="data") -> None:

@@ -8,10 +8,7 @@ from recbole.data import create_dataset, data_preparation
 from recbole.model.general_recommender import BPR
 from recbole.utils.case_study import full_sort_scores, full_sort_topk
 
-from recbole_adaptau import patches as compat
 from recbole_adaptau.errors import AdapTauError
-
-compat.apply()
 
 
 @pytest.fixture

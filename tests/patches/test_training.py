@@ -10,11 +10,8 @@ from recbole.data.interaction import Interaction
 from recbole.quick_start import load_data_and_model, run_recbole
 from recbole.utils import get_model, get_trainer, init_seed
 
-from recbole_adaptau import patches as compat
 from recbole_adaptau.errors import CheckpointError
 from recbole_adaptau.training import checkpoint
-
-compat.apply()
 
 KEYS = {"config", "epoch", "cur_step", "best_valid_score", "state_dict", "other_parameter", "optimizer"}
 

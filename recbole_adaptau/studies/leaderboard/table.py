@@ -21,7 +21,6 @@ TITLES = {"recall": "Recall", "ndcg": "NDCG", "mrr": "MRR", "hit": "Hit", "ginii
     "averagepopularity": "popularity", "itemcoverage": "coverage", "tailpercentage": "tail"
 }  # fmt: skip
 COST = ("seconds_per_epoch", "epochs_to_best", "seconds_to_best", "seconds", "peak_memory_mb", "parameters")
-LENT_NAMES = frozenset(cls.__name__ for cls in LENT)
 
 
 def title(metric: str) -> str:
@@ -59,7 +58,7 @@ def _row(group: Mapping[str, Any]) -> dict[str, Any]:
         "peak_memory_mb": max((run["peak_memory_mb"] or 0.0 for run in runs), default=0.0) or None,
         "parameters": runs[0]["parameters"],
         "out_of_budget": [run["seed"] for run in runs if run["stopped_by"] == "budget"],
-        "lent_propagation": group["model"] in LENT_NAMES and bool(group["lent"]),
+        "lent_propagation": group["model"] in LENT and bool(group["lent"]),
     }
     return row
 

@@ -13,10 +13,6 @@ from recbole.evaluator import metrics
 from recbole.model.general_recommender import BPR
 from recbole.trainer import Trainer
 
-from recbole_adaptau import patches as compat
-
-compat.apply()
-
 METRICS = ["ItemCoverage", "GiniIndex", "AveragePopularity", "TailPercentage", "ShannonEntropy"]
 
 
