@@ -7,6 +7,7 @@ imports nothing: a patched function imports its replacement when it is first cal
 import builtins
 import hashlib
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache, wraps
@@ -25,6 +26,8 @@ _USES_RAY = "recbole.quick_start.quick_start"
 def install() -> None:
     """Patch the modules of RecBole's that are imported already now, all others when they are."""
     sys.meta_path.insert(0, Finder())
+    # Of ray and hyperopt, which RecBole needs: whoever uses RecBole can do nothing about it.
+    warnings.filterwarnings("ignore", "pkg_resources is deprecated")
     for patch in PATCHES:
         if patch.module in sys.modules:
             original, patched = apply(patch, sys.modules[patch.module])
