@@ -117,9 +117,9 @@ def test_recall_by_popularity_against_a_loop():
     found = recall_by_popularity(tested)
     below, group = 0, {}
     for item in sorted(range(1, 41), key=lambda item: counts[item]):
-        group[item] = int((below + counts[item] / 2) * GROUPS / counts.sum())
+        group[item] = int((below + counts[item] / 2) * len(GROUPS) / counts.sum())
         below += counts[item]
-    for number in range(GROUPS):
+    for number in range(len(GROUPS)):
         held = [(user, item) for user, own in enumerate(positives) for item in own if group[item] == number]
         hit = [pair for pair in held if pair[1] in items[pair[0]]]
         assert found[number]["held_out"] == len(held) and found[number]["items"] == list(group.values()).count(number)

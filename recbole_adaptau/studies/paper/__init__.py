@@ -1,35 +1,15 @@
-"""Every table and figure of the paper as an experiment, by name."""
+"""Every table and figure of the paper as an experiment, by name.
 
-from . import (
-    approximation,
-    fairness,
-    gradient,
-    magnitude,
-    noise_global,
-    noise_local,
-    norm_ablation,
-    significance,
-    sota,
-    strategies,
-    tau_sweep,
-)
+An experiment is a module of this package with an EXPERIMENT; a new file is found by itself.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
 from .base import Asked, Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (
-        norm_ablation,
-        strategies,
-        tau_sweep,
-        magnitude,
-        fairness,
-        noise_global,
-        noise_local,
-        gradient,
-        approximation,
-        sota,
-        significance,
-    )
-}
+HELPERS = ("base", "command", "summary")
+_found = [import_module(f".{module.name}", __name__) for module in iter_modules(__path__) if module.name not in HELPERS]
+EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _found}
 
 __all__ = ["EXPERIMENTS", "Asked", "Experiment"]
