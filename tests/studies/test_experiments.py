@@ -118,8 +118,8 @@ def test_every_report_names_the_method_that_ran():
     assert grid_figure(grid.collected(about, plus)).get_suptitle().startswith("AdapTauMF+ on gowalla")
     repeated = repeat.text(repeat.collected(about, plus))
     assert repeated.startswith("# AdapTauMF+ on gowalla: 2 seeds") and "paper (Adap-tau)" not in repeated
-    trials = [{**run, "name": f"trial {place}"} for place, run in enumerate(plus)]
-    assert tuning.text(tuning.collected(about, trials)).startswith("# AdapTauMF+ on gowalla: 6 trials")
+    trials = [{**run, "name": f"trial {place}"} for place, run in enumerate(plus[:2])]
+    assert tuning.text(tuning.collected(about, trials)).startswith("# AdapTauMF+ on gowalla: 2 trials")
 
 
 def test_the_grid_figure_shows_each_tau_and_each_line():
@@ -316,10 +316,8 @@ def test_curves_are_read_from_run_folders():
     run_with_epochs("c", epochs, tau_strategy="adaptive", protocol="paper", recipe="plus")
     first, second, third = curves.read_runs(["a", "b", "c"])
     assert first.epochs == [0, 2] and first.values == {"recall@20": [0.1, 0.3], "ndcg@20": [0.2, 0.4]}
-    assert (
-        first.label == "AdapTauMF on d, fixed 0.1, seed 1, honest protocol: epoch chosen on validation (a)"
-        and second.label.endswith("(b)")
-    )
+    assert first.label == "AdapTauMF on d, fixed 0.1, seed 1, honest protocol: epoch chosen on validation (a)"
+    assert second.label.endswith("(b)")
     assert third.label == "AdapTauMF+ on d, adaptive, seed 1, paper protocol: epoch chosen on the test set"
     assert main(["curves", "a", "c", "--output", "c.svg"]) == 0
     assert Path("c.svg").read_text().lstrip().startswith("<?xml")
