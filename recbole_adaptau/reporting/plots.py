@@ -95,7 +95,7 @@ def tau_axis(panel: Any, taus: Sequence[float]) -> None:
     panel.set_xscale("log")
     shown: list[float] = []
     for tau in sorted(taus):
-        if not shown or np.log(tau / shown[-1]) > 0.2:
+        if not shown or len(taus) <= 8 or np.log(tau / shown[-1]) > 0.2:
             shown.append(tau)
     panel.xaxis.set_major_locator(FixedLocator(shown))
     panel.xaxis.set_minor_locator(NullLocator())

@@ -51,7 +51,7 @@ def draw(asked: Asked, runs: Sequence[Run]) -> Figure:
     figure, (drawn,) = plots.panels(2, width=5.6)
     for panel, column in zip(drawn, ("seconds an epoch", "seconds in all"), strict=True):
         for number, row in enumerate(rows):
-            look = {**plots.style(number), "ms": 10, "mec": "black"}
+            look = {**plots.style(number), "linestyle": "none", "ms": 10, "mec": "black"}
             panel.plot(row[column], row["recall@20"]["mean"], label=row["method"], **look)
         panel.set_xscale("log")
         panel.set_xlabel(f"{column} (log scale)")

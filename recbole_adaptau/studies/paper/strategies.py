@@ -56,7 +56,7 @@ def draw(asked: Asked, runs: Sequence[Run]) -> Figure:
     models = grouped(table(asked, runs), lambda row: row["model"])
     figure, (drawn,) = plots.panels(len(models), width=6.0)
     for panel, (model, rows) in zip(drawn, models.items(), strict=True):
-        names = [row["temperature"].replace(", ", "\n") for row in rows]
+        names = [row["temperature"].replace(", ", "\n").replace("+", "\n+") for row in rows]
         plots.accuracies(panel, names, rows, len(asked.seeds) > 1)
         panel.tick_params(axis="x", labelsize=8, rotation=30)
         panel.set_title(model, fontsize=10)

@@ -77,7 +77,7 @@ def speed_figure(data: dict[str, Any]) -> Figure:
     spread = [[found["median"] - found["least"] for _, found in items], [f["most"] - f["median"] for _, f in items]]
     for row, (label, found) in enumerate(items):
         value = found["median"]
-        look = plots.bar_style(0 if label.startswith("AdapTau") else -1)
+        look = {**plots.bar_style(0 if label.startswith("AdapTau") else -1), "hatch": ""}
         left.barh([label], [value], xerr=[[part[row]] for part in spread], capsize=3, **look)
         left.text(found["most"] * 1.15, row, f"{value:,.0f} s" if value >= 100 else f"{value:.3g} s", va="center")
     left.set_xscale("log")
