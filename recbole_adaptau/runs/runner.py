@@ -14,7 +14,7 @@ import yaml
 from recbole.config import Config
 from tqdm import tqdm
 
-from ..config.keys import not_compared, notes
+from ..config.keys import idle_keys, not_compared, notes
 from ..errors import AdapTauError, DataError, OptionError
 from ..files import alone_in
 from ..recipe import method_name
@@ -214,7 +214,8 @@ def refuse_if_changed(run: RunFolder, config: Config, option: str = "--output") 
     asked_budget, had = asked.get("budget_minutes"), stored.get("budget_minutes")
     if had is not None and (asked_budget is None or asked_budget > had):
         stored["budget_minutes"] = asked_budget
-    keys = sorted((asked.keys() | stored.keys()) - not_compared(), key=lambda key: (key not in first, key))
+    ignored = not_compared() | idle_keys(config)
+    keys = sorted((asked.keys() | stored.keys()) - ignored, key=lambda key: (key not in first, key))
     changes = [
         f"{key} = {stored.get(key)!r} there and {asked.get(key)!r} now"
         for key in keys

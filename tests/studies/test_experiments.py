@@ -281,7 +281,7 @@ def test_help_has_an_example(capsys, command):
 def run_with_epochs(folder, records, **settings):
     run = RunFolder(folder)
     run.path.mkdir()
-    known = {"model": "AdapTauMF", "dataset": "d", "tau_strategy": "fixed", "tau": 0.1, "seed": 1}
+    known = {"model": "AdapTauMF", "dataset": "d", "tau_strategy": "fixed", "tau": 0.1, "seed": 1, "recipe": "none"}
     run.config.write_text(json.dumps(known | settings))
     for record in records:
         run.add_epoch(record)
@@ -296,11 +296,11 @@ def test_a_run_is_known_by_what_it_uses(tmp_path, strategy):
     run.begin(config)
     runner.refuse_if_changed(run, config)
     # Before a default changed: only where the temperature of users is used is it another run.
-    run.config.write_text(run.config.read_text().replace("user_beta: 0.5", "user_beta: 0.7"))
+    run.config.write_text(run.config.read_text().replace("user_beta: 1.0", "user_beta: 0.7"))
     if strategy == "none":
         runner.refuse_if_changed(run, config)
     else:
-        with pytest.raises(DataError, match=r"user_beta = 0\.7 there and 0\.5 now"):
+        with pytest.raises(DataError, match=r"user_beta = 0\.7 there and 1\.0 now"):
             runner.refuse_if_changed(run, config)
 
 

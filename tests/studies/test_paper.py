@@ -17,6 +17,7 @@ from recbole_adaptau.recipe import method_name
 from recbole_adaptau.reporting.tables import as_csv, as_markdown
 from recbole_adaptau.runs import runner
 from recbole_adaptau.runs.folder import RunFolder
+from recbole_adaptau.studies import paper
 from recbole_adaptau.studies.leaderboard.entries import FIRST_SEED, MODELS, entries
 from recbole_adaptau.studies.paper import (
     EXPERIMENTS,
@@ -73,6 +74,18 @@ def test_every_experiment_of_the_paper_is_there(capsys):
     assert main(["list"]) == 0
     lines = capsys.readouterr().out.strip().splitlines()
     assert {line.split()[0] for line in lines} == NAMES and all(len(line) < 121 for line in lines)
+
+
+def test_a_new_file_is_a_new_experiment(tmp_path, monkeypatch):
+    (tmp_path / "made_up.py").write_text(
+        "from recbole_adaptau.studies.paper.base import Experiment\n"
+        "EXPERIMENT = Experiment('made-up', 'A table.', lambda asked: [], lambda asked, runs: [])\n"
+    )
+    monkeypatch.setattr(paper, "__path__", [*paper.__path__, str(tmp_path)])
+    assert set(paper.found()) == NAMES | {"made-up"} and paper.found()["made-up"].brief == "A table."
+    (tmp_path / "forgotten.py").write_text("")
+    with pytest.raises(AttributeError, match="EXPERIMENT"):
+        paper.found()
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))

@@ -9,7 +9,15 @@ from pkgutil import iter_modules
 from .base import Asked, Experiment
 
 HELPERS = ("base", "command", "summary")
-_found = [import_module(f".{module.name}", __name__) for module in iter_modules(__path__) if module.name not in HELPERS]
-EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.name: module.EXPERIMENT for module in _found}
+
+
+def found() -> dict[str, Experiment]:
+    """The EXPERIMENT of every module of this package."""
+    names = [module.name for module in iter_modules(__path__) if module.name not in HELPERS]
+    experiments = [import_module(f".{name}", __name__).EXPERIMENT for name in names]
+    return {experiment.name: experiment for experiment in experiments}
+
+
+EXPERIMENTS = found()
 
 __all__ = ["EXPERIMENTS", "Asked", "Experiment"]
