@@ -119,7 +119,6 @@ def test_repeat_with_several_seeds(words, capsys):
         "2",
         *words[words.index("--data-path") :],
         "--tau_strategy=adaptive",
-        "--item_neighbours=0",  # with them every seed is perfect on this data
     ]
     assert main(words) == 0
     data = json.loads(Path("out/repeat.json").read_text())
