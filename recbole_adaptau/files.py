@@ -3,14 +3,14 @@
 import contextlib
 import os
 import secrets
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from .errors import DataError
 
-# Folders that a thread of this process has locked, so that a lock inside a lock of its own does not refuse it.
-_held: set[tuple[int, str]] = set()
+LOCK = ".lock"  # in a folder that is being written to; gone when its writer is done
 
 
 def write_whole(path: Path, content: "bytes | memoryview[int]") -> None:
@@ -56,29 +56,25 @@ def need_writable(folder: Path, key: str) -> None:
 def alone_in(folder: Path, instead: str) -> Iterator[None]:
     """Refuse to work in a folder where another process (or thread) does; `instead` says what else to do.
 
-    The system gives the lock back when the process ends, however it ends.
+    The system gives the lock back when the process ends, however it ends. A thread may lock a folder again inside a
+    lock of its own.
     """
+    file = Path(os.path.realpath(folder), LOCK)
+    lock = FileLock(file, timeout=0, is_singleton=True, fallback_to_soft=False)
     try:
-        import fcntl
-    except ImportError:  # Windows
+        lock.acquire()
+    except Timeout:
+        raise DataError(f"another process is filling {folder}: wait for it, or {instead}.") from None
+    except OSError:  # a file system without locks
         yield
         return
-    key = (threading.get_ident(), os.path.realpath(folder))
-    if key in _held:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise DataError(f"another process is filling {folder}: wait for it, or {instead}.") from None
-        _held.add(key)
         yield
     finally:
-        _held.discard(key)
-        os.close(handle)
+        if lock.lock_counter == 1:  # the outermost: removed while it is held, so that nobody else's is
+            with contextlib.suppress(OSError):
+                file.unlink()
+        lock.release()
 
 
 def _sync_folder(folder: Path) -> None:

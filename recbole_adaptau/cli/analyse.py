@@ -14,8 +14,8 @@ from ..errors import AdapTauError, OptionError
 from ..model import AdapTauRecommender
 from ..reporting.curves import run_label
 from ..reporting.saved_run import SavedRun
-from ..reporting.tables import table, write
-from ..runs.significance import compare
+from ..reporting.tables import table, title, write
+from ..runs.significance import METRICS, paired
 from ..training.checkpoint import shielded_argv
 
 if TYPE_CHECKING:
@@ -57,27 +57,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def against(run: SavedRun, other: SavedRun) -> dict[str, Any]:
-    """Paired tests over the test users that both runs have."""
-    places = [
-        {
-            str(token): place
-            for place, token in enumerate(one.dataset.id2token(one.dataset.uid_field, one.test_lists.users))
-        }
-        for one in (run, other)
-    ]
-    shared = [user for user in places[0] if user in places[1]]
-    mine, theirs = ([place[user] for user in shared] for place in places)
-    figures = {"recall@20": (run.test_lists.recall(), other.test_lists.recall())}
-    figures["NDCG@20"] = run.test_lists.ndcg(), other.test_lists.ndcg()
-    tests = {metric: vars(compare(a[mine] - b[theirs], metric)) for metric, (a, b) in figures.items()}
+    """Paired tests over the test users of two runs."""
+    tests = {title(metric): vars(paired([run.folder], [other.folder], metric)) for metric in METRICS}
     return {"run": run_label(other.folder.settings()), **tests}
 
 
 def files(run: SavedRun, other: SavedRun | None = None) -> dict[str, Any]:
     """The page, its figures as JSON, and the pictures, by file name."""
-    from ..reporting import run_figures
+    from ..reporting import figures
 
-    drawn: dict[str, Figure] = {"groups": run_figures.groups_figure(run)}
+    drawn: dict[str, Figure] = {"groups": figures.groups_figure(run)}
     data: dict[str, Any] = {
         "run": run_label(run.folder.settings()),
         "data": run.statistics(),
@@ -87,18 +76,18 @@ def files(run: SavedRun, other: SavedRun | None = None) -> dict[str, Any]:
         "recall@20": float(run.test_lists.recall().mean()),
     }
     if isinstance(run.model, AdapTauRecommender):
-        drawn["trace"] = run_figures.trace_figure(run.folder.read_epochs())
+        drawn["trace"] = figures.trace_figure(run.folder.read_epochs())
         data["tau_0"] = float(run.model.strategy.tau_0)
         data["tau_u"] = dict(zip(("min", "5 %", "median", "95 %", "max"), _quantiles(run.temperatures), strict=True))
         if np.ptp(run.temperatures) > 0:
-            drawn["users"] = run_figures.users_figure(run)
+            drawn["users"] = figures.users_figure(run)
             data["spearman"] = {
                 "number of positives": rank_correlation(run.activity, run.temperatures),
                 "mean popularity of its items": rank_correlation(run.taste, run.temperatures),
             }
     if other is not None:
         data["against"] = against(run, other)
-    pictures = {f"{name}.{kind}": figure for name, figure in drawn.items() for kind in ("png", "svg")}
+    pictures = {f"{name}.png": figure for name, figure in drawn.items()}
     return {**pictures, "analysis.json": data, "analysis.md": _text(data, list(drawn))}
 
 
@@ -152,7 +141,7 @@ def _text(data: dict[str, Any], pictures: Sequence[str]) -> str:
             ],
         )
     for picture in sorted(pictures):
-        lines += ["", f"![{picture}]({picture}.svg)"]
+        lines += ["", f"![{picture}]({picture}.png)"]
     return "\n".join([*lines, ""])
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, OptionError
+from ..recipe import method_name
 from ..runs.folder import RunFolder
-from .tables import METRICS
+from .tables import METRICS, PROTOCOLS
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,12 @@ def read_runs(folders: Sequence[str | Path]) -> list[Curve]:
 
 
 def run_label(settings: dict[str, Any]) -> str:
-    """Model, dataset, temperature, seed and protocol in a line."""
+    """Method, dataset, temperature, seed and protocol in a line."""
     strategy = settings.get("tau_strategy")
     at = f" {settings['tau']}" if strategy == "fixed" else ""
-    parts = [f"{settings['model']} on {settings['dataset']}", f"{strategy}{at}" if strategy else ""]
-    parts += [f"seed {settings.get('seed')}", settings.get("protocol") or "honest"]
+    method = method_name(settings["model"], settings.get("recipe"))
+    parts = [f"{method} on {settings['dataset']}", f"{strategy}{at}" if strategy else ""]
+    parts += [f"seed {settings.get('seed')}", PROTOCOLS[settings.get("protocol") or "honest"]]
     return ", ".join(part for part in parts if part)
 
 

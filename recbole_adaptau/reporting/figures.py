@@ -1,91 +1,75 @@
-"""The experiments' pictures: data in, a figure out."""
+"""The pictures of runs: data in, a figure out."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
+from ..training.toplists import GROUPS
+from . import plots
 from .curves import Curve
-from .tables import METRICS, TITLES
-
-COLOURS = ("tab:orange", "tab:blue", "tab:green", "tab:red", "tab:purple", "tab:brown")
-DASHES = ("-", (0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
+from .saved_run import SavedRun
+from .tables import METRICS, PROTOCOLS, methods, title
 
 
 def grid_figure(data: dict[str, Any]) -> Figure:
     """Test NDCG@20 over tau as a line; what needs no tau as horizontal lines."""
-    figure = Figure(figsize=(8, 4.8))
-    panel = figure.subplots()
+    figure, ((panel,),) = plots.panels(width=8, height=5)
     fixed = sorted((row for row in data["summary"] if row["tau"] is not None), key=lambda row: row["tau"])
     taus = [row["tau"] for row in fixed]
     means = [row["test"]["ndcg@20"]["mean"] for row in fixed]
     if fixed:
         deviations = [row["test"]["ndcg@20"]["std"] or 0.0 for row in fixed]
         panel.errorbar(
-            taus, means, deviations if any(deviations) else None, fmt="o-", color="0.3", capsize=3, label="fixed tau"
+            taus, means, deviations if any(deviations) else None, capsize=3, label="fixed tau", **plots.style(0)
         )
-        panel.set_xscale("log")
-        panel.xaxis.set_major_locator(FixedLocator(taus))
-        panel.xaxis.set_minor_locator(NullLocator())
-        panel.set_xticklabels([f"{tau:g}" for tau in taus], rotation=45 if len(taus) > 10 else 0)
-        panel.set_xlabel("tau (log scale)")
+        plots.tau_axis(panel, taus)
     else:
         panel.set_xticks([])
     if data["best_fixed_tau"] is not None:
         place = taus.index(data["best_fixed_tau"])
-        panel.plot(
-            [taus[place]], [means[place]], "o", ms=13, mfc="none", mec="black", mew=1.5,
-            label=f"best tau by validation ({taus[place]:g})",
-        )  # fmt: skip
-    others = [row for row in data["summary"] if row["tau"] is None]
-    for row, colour, dash in zip(others, COLOURS, (DASHES * 2)[1:], strict=False):
-        value = row["test"]["ndcg@20"]
-        panel.axhline(
-            value["mean"], color=colour, linestyle=dash, lw=2, label=f"{row['strategy']}: {value['mean']:.4f}"
-        )
-        if value["std"]:
-            panel.axhspan(value["mean"] - value["std"], value["mean"] + value["std"], color=colour, alpha=0.12, lw=0)
+        plots.ring(panel, taus[place], means[place], f"best tau by validation ({taus[place]:g})")
+    for number, row in enumerate((row for row in data["summary"] if row["tau"] is None), start=1):
+        mean, std = row["test"]["ndcg@20"]["mean"], row["test"]["ndcg@20"]["std"] or 0.0
+        look = plots.style(number, markers=False)
+        panel.axhline(mean, label=f"{row['strategy']}: {mean:.4f}", **look)
+        panel.axhspan(mean - std, mean + std, color=look["color"], alpha=0.12, lw=0)
     panel.set_ylabel("test NDCG@20")
+    plots.legend_below(figure, panel)
     seeds, done, asked = len(data["seeds"]), len(data["runs"]), data["runs_asked"]
-    panel.set_title(
-        f"{data['model']} on {data['dataset']}, protocol {data['protocol']}, "
+    return plots.titled(
+        figure,
+        f"{methods(data['runs'])} on {data['dataset']}, "
         + (f"mean ± std of {seeds} seeds" if seeds > 1 else f"seed {data['seeds'][0]}")
         + (f" ({done} of {asked} runs done)" if done < asked else "")
+        + f"\n{PROTOCOLS[data['protocol']]}",
     )
-    panel.grid(alpha=0.3)
-    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False)
-    return figure
 
 
 def curves_figure(curves: Sequence[Curve]) -> Figure:
     """Recall@20 and NDCG@20 by epoch, side by side; references in grey, our runs in colour."""
-    figure = Figure(figsize=(11, 4.2))
-    panels = figure.subplots(1, len(METRICS))
+    figure, (panels,) = plots.panels(len(METRICS), width=5.5)
     runs = [curve for curve in curves if not curve.is_reference]
     references = [curve for curve in curves if curve.is_reference]
     for panel, metric in zip(panels, METRICS, strict=True):
         for number, curve in enumerate(references):
-            _draw(panel, curve, metric, "0.25" if number % 2 == 0 else "0.6", DASHES[1 + number % 3], "reference: ")
+            grey = {"color": "0.25" if number % 2 == 0 else "0.6", "linestyle": plots.dash(1 + number % 3)}
+            _draw(panel, curve, metric, grey, "reference: ")
         for number, curve in enumerate(runs):
-            dash = DASHES[number // len(COLOURS) % len(DASHES)]
-            _draw(panel, curve, metric, COLOURS[number % len(COLOURS)], dash, "")
-        panel.set_xlabel("epoch (the first is 0)")
-        panel.set_ylabel(TITLES[metric])
-        panel.set_title(f"validation {TITLES[metric]}" + (" and reference" if references else ""))
-        panel.grid(alpha=0.3)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), frameon=False)
-    figure.tight_layout()
+            _draw(panel, curve, metric, plots.style(number, markers=False), "")
+        panel.set(xlabel="epoch (the first is 0)", ylabel=title(metric))
+        panel.set_title(f"validation {title(metric)}" + (" and reference" if references else ""))
+    plots.legend_below(figure, panels[0], columns=1)
     return figure
 
 
-def _draw(panel: Any, curve: Curve, metric: str, colour: str, dash: Any, prefix: str) -> None:
+def _draw(panel: Any, curve: Curve, metric: str, look: dict[str, Any], prefix: str) -> None:
     # A single epoch is a point, which a line would not show.
     marker = "o" if len(curve.epochs) == 1 else None
-    panel.plot(
-        curve.epochs, curve.values[metric], color=colour, linestyle=dash, marker=marker, label=prefix + curve.label
-    )
+    panel.plot(curve.epochs, curve.values[metric], marker=marker, label=prefix + curve.label, **look)
 
 
 def tuning_figure(data: dict[str, Any]) -> Figure:
@@ -93,28 +77,73 @@ def tuning_figure(data: dict[str, Any]) -> Figure:
     runs, keys = data["runs"], data["keys"]
     scores = [run["best_valid_score"] for run in runs]
     better = max if runs[0]["valid_score_bigger"] else min
-    figure = Figure(figsize=(4 * (len(keys) + 1), 3.6), layout="constrained")
-    first, *panels = figure.subplots(1, len(keys) + 1, sharey=True, squeeze=False)[0]
-    first.plot(range(1, len(runs) + 1), scores, "o", color="0.5", label="trial")
+    figure, ((first, *panels),) = plots.panels(len(keys) + 1, width=4, height=3.6, sharey=True)
+    point = {**plots.style(0), "linestyle": "none"}
+    first.plot(range(1, len(runs) + 1), scores, label="trial", **point)
     best = [better(scores[: end + 1]) for end in range(len(scores))]
-    first.plot(range(1, len(runs) + 1), best, color=COLOURS[0], drawstyle="steps-post", label="best so far")
+    look = plots.style(1, markers=False)
+    first.plot(range(1, len(runs) + 1), best, drawstyle="steps-post", label="best so far", **look)
     first.xaxis.set_major_locator(MaxNLocator(integer=True))
-    first.set_xlabel("trial")
-    first.set_ylabel(f"validation {data['valid_metric']}")
+    first.set(xlabel="trial", ylabel=f"validation {data['valid_metric']}")
     first.legend(frameon=False)
     for panel, key in zip(panels, keys, strict=True):
         values = [run["settings"][key] for run in runs]
         numbers = all(isinstance(value, int | float) for value in values)
         few: list[Any] = sorted(set(values)) if numbers else list(dict.fromkeys(map(str, values)))
         if numbers and len(few) > 8:
-            panel.plot(values, scores, "o", color=COLOURS[1])
+            panel.plot(values, scores, **point)
             panel.set_xscale("symlog", linthresh=min(abs(value) for value in few if value))
         else:
-            places = [few.index(value if numbers else str(value)) for value in values]
-            panel.plot(places, scores, "o", color=COLOURS[1])
+            panel.plot([few.index(value if numbers else str(value)) for value in values], scores, **point)
             panel.set_xticks(range(len(few)), [f"{value:g}" if numbers else value for value in few])
         panel.set_xlabel(key)
-    for panel in (first, *panels):
-        panel.grid(alpha=0.3)
-    figure.suptitle(f"{data['model']} on {data['dataset']}")
+    return plots.titled(figure, f"{methods(runs)} on {data['dataset']}, {PROTOCOLS[data['protocol']]}")
+
+
+def trace_figure(records: list[dict[str, Any]]) -> Figure:
+    """tau_0 and the spread of tau_u by epoch, and beside it the gap mu+ − mu that tau_0 follows."""
+    figure, ((taus, gaps),) = plots.panels(2)
+    epochs = [record["epoch"] for record in records]
+    least, most = ([record[key] for record in records] for key in ("tau_u_min", "tau_u_max"))
+    taus.fill_between(epochs, least, most, color="0.85", label="tau_u, smallest to largest")
+    for panel, key, label, number in (
+        (taus, "tau_0", "tau_0", 0),
+        (taus, "tau_u_mean", "tau_u, mean", 1),
+        (gaps, "gap", "mu+ − mu", 0),
+    ):
+        values = [record[key] for record in records]
+        panel.plot(epochs, values, label=label, **plots.style(number, markers=False))
+        panel.legend(fontsize=8)
+    taus.set(xlabel="epoch", ylabel="temperature tau")
+    gaps.set(xlabel="epoch", ylabel="mean score of positives above all")
+    return figure
+
+
+def users_figure(run: SavedRun) -> Figure:
+    """tau_u by a user's number of positives, and by their popularity."""
+    figure, ((by_activity, by_taste),) = plots.panels(2)
+    for panel, values, words in (
+        (by_activity, run.activity, "training positives of the user (median of each tenth)"),
+        (by_taste, run.taste, "mean popularity rank of the user's items (0 rarest, 1 most popular)"),
+    ):
+        places, parts = tenths(values, run.temperatures)
+        panel.boxplot(parts, showfliers=False, medianprops={"color": "black", "lw": 2}, tick_labels=places)
+        panel.set(xlabel=words, ylabel="temperature tau_u (box: quartiles)")
+    return figure
+
+
+def tenths(values: NDArray[Any], taus: NDArray[np.float64]) -> tuple[list[str], list[NDArray[np.float64]]]:
+    """Users in ten parts of equal size by a value: the median of each part's values, and its temperatures."""
+    order = np.array_split(np.argsort(values, kind="stable"), min(10, len(values)))
+    return [f"{np.median(values[part]):.3g}" for part in order], [taus[part] for part in order]
+
+
+def groups_figure(run: SavedRun) -> Figure:
+    """Norms of the items' embeddings and parts of recall@20 by popularity."""
+    figure, ((norms, recall),) = plots.panels(2)
+    names = [str(number + 1) for number in range(GROUPS)]
+    plots.grouped_bars(norms, names, {"norm": run.item_norms})
+    plots.grouped_bars(recall, names, {"recall@20": run.test_lists.recall_by_group(run.groups)})
+    norms.set(xlabel=f"popularity group ({GROUPS} = most popular)", ylabel="mean item embedding norm")
+    recall.set(xlabel=f"popularity group ({GROUPS} = most popular)", ylabel="part of test recall@20")
     return figure

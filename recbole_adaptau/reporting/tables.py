@@ -1,21 +1,42 @@
-"""What the experiments share in their reports: means over seeds, Markdown tables, and files written whole."""
+"""What all reports share: names of metrics and protocols, means over seeds, tables, and files written whole."""
 
+import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OptionError
 from ..files import write_whole
+from ..runs.significance import METRICS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What every report shows, by the keys RecBole gives its results.
-METRICS = ("recall@20", "ndcg@20")
-TITLES = {"recall@20": "recall@20", "ndcg@20": "NDCG@20"}
+# A row of a table by column; a value may also be a spread over seeds, {"mean": …, "std": …}.
+Row = dict[str, Any]
+# RecBole's names of metrics, as tables write them; others stay as they are.
+TITLES = {"ndcg": "NDCG", "mrr": "MRR", "map": "MAP", "giniindex": "Gini", "averagepopularity": "popularity"} | {
+    "itemcoverage": "coverage", "tailpercentage": "tail"
+}  # fmt: skip
+# Said at every table and picture of accuracy.
+PROTOCOLS = {
+    "honest": "honest protocol: epoch chosen on validation",
+    "paper": "paper protocol: epoch chosen on the test set",
+}
+
+
+def title(metric: str) -> str:
+    """ndcg@20 → NDCG@20."""
+    name, at, k = metric.partition("@")
+    return f"{TITLES.get(name, name)}{at}{k}"
+
+
+def methods(runs: Sequence[Mapping[str, Any]]) -> str:
+    """The methods that ran, each once."""
+    return " and ".join(dict.fromkeys(run["method"] for run in runs))
 
 
 def spread(values: Sequence[float]) -> dict[str, float | None]:
@@ -35,32 +56,64 @@ def over_seeds(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def shown(value: dict[str, float | None]) -> str:
-    """0.1234 ± 0.0012, or the mean alone."""
-    return f"{value['mean']:.4f}" + ("" if value["std"] is None else f" ± {value['std']:.4f}")
-
-
 def seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+def cell(value: Any) -> str:
+    """A value as a table shows it: 0.1234 ± 0.0012 for a spread, – for none."""
+    if value is None:
+        return "–"
+    if isinstance(value, dict):
+        return f"{value['mean']:.4f}" + ("" if value["std"] is None else f" ± {value['std']:.4f}")
+    if isinstance(value, float):
+        small = 0 < abs(value) < 1e-3
+        return f"{value:.2e}" if small else f"{value:.4f}" if abs(value) < 100 else f"{value:,.0f}"
+    return str(value)
 
 
-def opening(title: str, data: dict[str, Any]) -> list[str]:
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+    """Lines of Markdown."""
+    body = [list(map(cell, row)) for row in rows]
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *body)]
+
+
+def as_markdown(rows: Sequence[Row]) -> list[str]:
+    """A table of all columns that some row has."""
+    if not rows:
+        return ["No run is finished yet."]
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    return table(columns, [[row.get(column) for column in columns] for row in rows])
+
+
+def as_csv(rows: Sequence[Row]) -> str:
+    """The table with unrounded numbers; a spread becomes two columns."""
+    flat = [_flat(row) for row in rows]
+    stream = io.StringIO()
+    columns = list(dict.fromkeys(column for row in flat for column in row))
+    writer = csv.DictWriter(stream, columns, lineterminator="\n", restval="")
+    writer.writeheader()
+    writer.writerows(flat)
+    return stream.getvalue()
+
+
+def _flat(row: Row) -> Row:
+    found: Row = {}
+    for column, value in row.items():
+        found |= {column: value["mean"], f"{column} std": value["std"]} if isinstance(value, dict) else {column: value}
+    return found
+
+
+def opening(heading: str, data: Mapping[str, Any]) -> list[str]:
     """What was run, how the epoch was chosen, and how much of it is done: the head of every report."""
-    lines = [f"# {title}", "", "```", data["command"], "```", f"On {machines(data['runs'])}.", ""]
+    lines = [f"# {heading}", "", "```", data["command"], "```", f"On {machines(data['runs'])}.", ""]
     if len(data["runs"]) < data["runs_asked"]:
         lines += [f"**{len(data['runs'])} of {data['runs_asked']} runs are done; the same command goes on.**", ""]
-    if data["protocol"] == "paper":
-        how = (
-            "validation is the test set, so all choices are made on test figures: only to compare with published ones."
-        )
-    else:
-        how = "the epoch is chosen on a validation part; no choice is made on test figures."
+    chosen = {"paper": "All choices are made on test figures: only to compare with published ones."}
+    how = chosen.get(data["protocol"], "No choice is made on test figures.")
     deviation = " ± is the sample standard deviation over seeds." if len(data["seeds"]) > 1 else ""
-    return [*lines, f"Protocol `{data['protocol']}`: {how} Epoch by validation {data['valid_metric']}.{deviation}", ""]
+    said = PROTOCOLS[data["protocol"]]
+    return [*lines, f"**{said[0].upper()}{said[1:]}**, by {data['valid_metric']}. {how}{deviation}", ""]
 
 
 def machines(runs: Sequence[dict[str, Any]]) -> str:
@@ -95,7 +148,7 @@ def write(path: Path, content: "str | dict[str, Any] | Figure") -> None:
 
 
 def _drawn(figure: "Figure", kind: str) -> bytes:
-    """The picture; the same figure gives the same bytes as SVG."""
+    """The picture; the same figure gives the same bytes."""
     import matplotlib
 
     buffer = io.BytesIO()

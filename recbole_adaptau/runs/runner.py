@@ -14,14 +14,15 @@ import yaml
 from recbole.config import Config
 from tqdm import tqdm
 
-from ..config.keys import not_compared, notes
+from ..config.keys import idle_keys, not_compared, notes
 from ..errors import AdapTauError, DataError, OptionError
 from ..files import alone_in
-from ..reporting.tables import METRICS, seconds
+from ..recipe import method_name
 from ..training.checkpoint import config_settings, quoted, saved_settings
 from .folder import RunFolder
 from .pool import Bars, each_done
 from .quick_start import resume, run_recbole_adaptau
+from .significance import METRICS
 
 # One bar over all runs instead of RecBole's log of each; --state=INFO brings the log back.
 QUIET = {"state": "'ERROR'", "show_progress": False}
@@ -145,7 +146,7 @@ def _said(spec: Spec, done: list[dict[str, Any]], error: Exception | None) -> st
     (last,) = (record for record in done if record["name"] == spec.name)
     return (
         f"{spec.name}: validation NDCG@20 {last['best_valid_result']['ndcg@20']:.4f}, best epoch "
-        f"{last['best_epoch']}, {seconds(last['seconds'])} s"
+        f"{last['best_epoch']}, {last['seconds']:,.1f} s"
     )
 
 
@@ -158,8 +159,12 @@ def _record(spec: Spec, run: RunFolder, root: Path) -> dict[str, Any]:
     result = run.read_result()
     environment = json.loads(run.environment.read_text(encoding="utf-8")) if run.environment.is_file() else {}
     kept = ("best_epoch", "epochs", "train_seconds", "valid_seconds", "best_valid_score", "valid_score_bigger")
+    recipe = result.get("recipe", "none")
     return {
         "name": spec.name,
+        "model": spec.model,
+        "recipe": recipe,
+        "method": method_name(spec.model, recipe),
         "folder": run.path.relative_to(root).as_posix(),
         "settings": dict(spec.varied),
         "seed": result["seed"],
@@ -209,7 +214,8 @@ def refuse_if_changed(run: RunFolder, config: Config, option: str = "--output") 
     asked_budget, had = asked.get("budget_minutes"), stored.get("budget_minutes")
     if had is not None and (asked_budget is None or asked_budget > had):
         stored["budget_minutes"] = asked_budget
-    keys = sorted((asked.keys() | stored.keys()) - not_compared(), key=lambda key: (key not in first, key))
+    ignored = not_compared() | idle_keys(config)
+    keys = sorted((asked.keys() | stored.keys()) - ignored, key=lambda key: (key not in first, key))
     changes = [
         f"{key} = {stored.get(key)!r} there and {asked.get(key)!r} now"
         for key in keys

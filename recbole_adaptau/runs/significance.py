@@ -1,7 +1,8 @@
 """Whether one model ranks better than another for the users of a test, or only by chance: paired over users.
 
-The runs of both models are paired by seed, so that each user is compared on the same held-out items; a user's
-differences are averaged over the seeds, and the test is over users, who are independent of each other.
+The only paired test of the package. The runs of both models are paired by seed, so that each user is compared on the
+same held-out items; a user's differences are averaged over the seeds, and the test is over users, who are independent
+of each other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ from scipy import stats
 from ..errors import AdapTauError, DataError, OptionError
 from .folder import RunFolder
 
+# What every table shows, by the keys RecBole gives its results.
+METRICS = ("recall@20", "ndcg@20")
 # RecBole's metrics of a user's own ranking, which tested.npz is enough for.
 USER_METRICS = ("recall", "ndcg", "mrr", "hit", "precision", "map")
 
@@ -48,18 +51,16 @@ def user_metric(run: RunFolder, metric: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def paired(first: Sequence[RunFolder], second: Sequence[RunFolder], metric: str = "ndcg@20") -> Paired:
-    """Compare two models by complete runs with the same seeds on the same data."""
-    ours, theirs = _by_seed(first), _by_seed(second)
-    common = sorted(ours.keys() & theirs.keys())
-    if not common:
-        raise DataError(
-            f"{first[0].path.parent}: no seed in common (seeds {sorted(ours)} and {sorted(theirs)}), so that no user "
-            "can be compared on the same held-out items."
-        )
+    """Compare two models by complete runs on the same data.
+
+    Several runs are paired by seed. One run of each is compared whatever the seeds, if both were tested on the same
+    interactions.
+    """
+    pairs = [(first[0], second[0])] if len(first) == len(second) == 1 else _pairs(first, second)
     sums: dict[str, float] = {}
     counts: dict[str, int] = {}
-    for seed in common:
-        for user, difference in zip(*_differences(ours[seed], theirs[seed], metric), strict=True):
+    for ours, theirs in pairs:
+        for user, difference in zip(*_differences(ours, theirs, metric), strict=True):
             sums[user] = sums.get(user, 0.0) + float(difference)
             counts[user] = counts.get(user, 0) + 1
     return compare(np.array([sums[user] / counts[user] for user in sums]), metric)
@@ -96,12 +97,10 @@ def compare(differences: np.ndarray, metric: str) -> Paired:
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     """Holm's correction for testing several at once: p-values whose least is below 0.05 by chance in 5 % of cases."""
-    adjusted: dict[str, float] = {}
-    highest = 0.0
-    for rank, (name, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
-        highest = max(highest, min(1.0, p * (len(p_values) - rank)))
-        adjusted[name] = highest
-    return adjusted
+    from statsmodels.stats.multitest import multipletests  # slow to import, and only needed here
+
+    corrected = multipletests(list(p_values.values()), method="holm")[1].tolist() if p_values else []
+    return dict(zip(p_values, corrected, strict=True))
 
 
 def _user_metric(run: RunFolder, tested: Mapping[str, np.ndarray], metric: str) -> tuple[np.ndarray, np.ndarray]:
@@ -116,6 +115,17 @@ def _user_metric(run: RunFolder, tested: Mapping[str, np.ndarray], metric: str) 
     needs_positives = name in ("recall", "ndcg", "map")
     values = formula.metric_info(hits, positives) if needs_positives else formula.metric_info(hits)
     return tested["user"], np.asarray(values)[:, int(k) - 1]
+
+
+def _pairs(first: Sequence[RunFolder], second: Sequence[RunFolder]) -> list[tuple[RunFolder, RunFolder]]:
+    ours, theirs = _by_seed(first), _by_seed(second)
+    common = sorted(ours.keys() & theirs.keys())
+    if not common:
+        raise DataError(
+            f"{first[0].path.parent}: no seed in common (seeds {sorted(ours)} and {sorted(theirs)}), so that no user "
+            "can be compared on the same held-out items."
+        )
+    return [(ours[seed], theirs[seed]) for seed in common]
 
 
 def _by_seed(runs: Sequence[RunFolder]) -> dict[int, RunFolder]:
@@ -133,8 +143,8 @@ def _differences(first: RunFolder, second: RunFolder, metric: str) -> tuple[np.n
     for key in ("user", "positives", "positive_items"):
         if not np.array_equal(ours[key], theirs[key]):
             raise DataError(
-                f"{first.path} and {second.path} were tested on different interactions, though their seed is the "
-                "same: were they made from the same data with the same split?"
+                f"{first.path} and {second.path} were tested on different interactions: were they made from the same "
+                "data with the same split and seed?"
             )
     users, values = _user_metric(first, ours, metric)
     return users, values - _user_metric(second, theirs, metric)[1]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..reporting.tables import METRICS, TITLES, opening, over_seeds, seconds, shown, table
+from ..reporting.tables import METRICS, methods, opening, over_seeds, seconds, table, title
 from ..runs.runner import Spec
 
 TAUS = (0.04, 0.055, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4)
@@ -48,7 +48,7 @@ def files(about: dict[str, Any], runs: Sequence[dict[str, Any]]) -> dict[str, An
     from ..reporting.figures import grid_figure
 
     data = collected(about, runs)
-    return {"grid.json": data, "grid.md": text(data), "grid.svg": grid_figure(data)}
+    return {"grid.json": data, "grid.md": text(data), "grid.png": grid_figure(data)}
 
 
 def collected(about: dict[str, Any], runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def collected(about: dict[str, Any], runs: Sequence[dict[str, Any]]) -> dict[str
 
 def text(data: dict[str, Any]) -> str:
     best = data["best_fixed_tau"]
-    lines = opening(f"{data['model']} on {data['dataset']}: grid search over tau", data)
+    lines = opening(f"{methods(data['runs'])} on {data['dataset']}: grid search over tau", data)
     rows = []
     for row in data["summary"]:
         is_best = best is not None and row["tau"] == best
@@ -70,14 +70,14 @@ def text(data: dict[str, Any]) -> str:
             label += f" (tau_0 = {row['tau_0']:.3f})"
         cells = [
             f"**{label}, best by validation**" if is_best else label,
-            *(shown(row[part][name]) for part in ("valid", "test") for name in METRICS),
-            str(len(row["seeds"])),
+            *(row[part][name] for part in ("valid", "test") for name in METRICS),
+            len(row["seeds"]),
             seconds(row["seconds"]),
         ]
         rows.append(cells)
-    head = [f"{part} {TITLES[name]}" for part in ("valid", "test") for name in METRICS]
+    head = [f"{part} {title(name)}" for part in ("valid", "test") for name in METRICS]
     lines += table(["temperature", *head, "seeds", "seconds a run"], rows)
-    lines += ["", *conclusion(data), "Seconds are of training and validation.", "", "![grid](grid.svg)", ""]
+    lines += ["", *conclusion(data), "Seconds are of training and validation.", "", "![grid](grid.png)", ""]
     return "\n".join(lines)
 
 
@@ -91,7 +91,7 @@ def conclusion(data: dict[str, Any]) -> list[str]:
     for row in data["summary"]:
         if row["strategy"].startswith("adaptive"):
             shares = " and ".join(
-                f"{100 * row['test'][name]['mean'] / best['test'][name]['mean']:.1f} % of its test {TITLES[name]}"
+                f"{100 * row['test'][name]['mean'] / best['test'][name]['mean']:.1f} % of its test {title(name)}"
                 for name in METRICS
                 if best["test"][name]["mean"] > 0
             )

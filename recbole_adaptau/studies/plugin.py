@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..reporting.tables import METRICS, TITLES, opening, over_seeds, seconds, shown, table
+from ..reporting.tables import METRICS, methods, opening, over_seeds, seconds, table, title
 from ..runs.runner import Spec
 
 MODELS = ("BPR", "NGCF", "SGL", "NCL", "SimpleX", "ENMF")
@@ -32,12 +32,13 @@ def specs(
         adapted_epochs: The epochs of the latter alone, over which their learning rate falls; None for those configured.
     """
     common = {**EVALUATION, **given}
+    plain = {key: value for key, value in common.items() if key != "recipe"}  # which RecBole's models do not have
     after = {} if adapted_epochs is None else {"epochs": adapted_epochs}
     made = []
     for seed in seeds:
         for model in models:
-            for name, own in ((model, BEFORE.get(model, {})), (f"AdapTau{model}", after)):
-                made.append(Spec(f"{name}-seed{seed}", name, dataset, {"seed": seed, **own}, common))
+            for name, own, shared in ((model, BEFORE.get(model, {}), plain), (f"AdapTau{model}", after, common)):
+                made.append(Spec(f"{name}-seed{seed}", name, dataset, {"seed": seed, **own}, shared))
     return made
 
 
@@ -58,9 +59,8 @@ def collected(about: dict[str, Any], runs: Sequence[dict[str, Any]]) -> dict[str
                 sides[side] = None
                 continue
             cut = [run["seed"] for run in group if run.get("stopped_by") == "budget"]
-            sides[side] = {
-                **over_seeds(group), "best_epochs": [run["best_epoch"] for run in group], "out_of_budget": cut
-            }  # fmt: skip
+            epochs = [run["best_epoch"] for run in group]
+            sides[side] = {"method": methods(group), **over_seeds(group), "best_epochs": epochs, "out_of_budget": cut}
         if any(sides.values()):
             rows.append({"model": model, **sides})
     return {**about, "summary": rows, "runs": list(runs)}
@@ -77,9 +77,9 @@ def text(data: dict[str, Any]) -> str:
     lines = opening(f"RecBole's models before and after Adap-tau on {data['dataset']}", data)
     rows = []
     for row in data["summary"]:
-        cells = [row["model"]]
+        cells = [row["model"], row["after"]["method"] if row["after"] else ""]
         for name in METRICS:
-            cells += [shown(row[side]["test"][name]) if row[side] else "" for side in ("before", "after")]
+            cells += [row[side]["test"][name] if row[side] else "" for side in ("before", "after")]
             percent = change(row, name)
             cells.append("" if percent is None else f"{percent:+.1f} %")
         for side in ("before", "after"):
@@ -87,19 +87,13 @@ def text(data: dict[str, Any]) -> str:
             mark = " ‡" if epochs and row[side]["out_of_budget"] else ""
             cells.append(f"{', '.join(map(str, epochs))}; {seconds(row[side]['seconds'])} s{mark}" if epochs else "")
         rows.append(cells)
-    head = [f"{TITLES[name]} {part}" for name in METRICS for part in ("before", "after", "change")]
-    lines += table(["model", *head, "before: best epochs, time a run", "after"], rows)
-    return "\n".join(
-        [
-            *lines,
-            "",
-            "Test figures. Before: RecBole's model with RecBole's properties; after: the same inside Adap-tau with its",
-            "defaults, no temperature tuned. Epochs count from 0; time is of training and validation.",
-            *(
-                ["‡ Some run was stopped by its budget of time."]
-                if any("‡" in cell for row in rows for cell in row)
-                else []
-            ),
-            "",
-        ]
-    )
+    head = [f"{title(name)} {part}" for name in METRICS for part in ("before", "after", "change")]
+    lines += table(["before", "after", *head, "before: best epochs, time a run", "after: the same"], rows)
+    lines += [
+        "",
+        "Test figures. Before: RecBole's model with RecBole's properties; after: the same inside Adap-tau with its",
+        "defaults, no temperature tuned. Epochs count from 0; time is of training and validation.",
+    ]
+    if any("‡" in str(value) for row in rows for value in row):
+        lines.append("‡ Some run was stopped by its budget of time.")
+    return "\n".join([*lines, ""])

@@ -20,7 +20,7 @@ from recbole.trainer import HyperTuning
 from ..config.keys import notes
 from ..config.yaml_files import PROPERTIES
 from ..errors import OptionError, did_you_mean
-from ..reporting.tables import METRICS, TITLES, opening, seconds, table
+from ..reporting.tables import METRICS, methods, opening, seconds, table, title
 from ..runs import runner
 from ..runs.runner import Spec
 from ..training.checkpoint import plain
@@ -205,7 +205,7 @@ def files(about: dict[str, Any], runs: Sequence[dict[str, Any]]) -> dict[str, An
     from ..reporting.figures import tuning_figure
 
     data = collected(about, runs)
-    return {"tune.json": data, "tune.md": text(data), "tune.svg": tuning_figure(data)}
+    return {"tune.json": data, "tune.md": text(data), "tune.png": tuning_figure(data)}
 
 
 def collected(about: dict[str, Any], runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -215,25 +215,26 @@ def collected(about: dict[str, Any], runs: Sequence[dict[str, Any]]) -> dict[str
 
 def text(data: dict[str, Any]) -> str:
     """Validation figures of all trials, best first, and test figures of none but the chosen one."""
-    lines = opening(f"{data['model']} on {data['dataset']}: {len(data['runs'])} trials, {data['algo']} search", data)
-    bigger = data["runs"][0]["valid_score_bigger"]
+    runs = data["runs"]
+    lines = opening(f"{methods(runs)} on {data['dataset']}: {len(runs)} trials, {data['algo']} search", data)
+    bigger = runs[0]["valid_score_bigger"]
     rows = []
-    for run in sorted(data["runs"], key=lambda run: run["best_valid_score"], reverse=bigger):
+    for run in sorted(runs, key=lambda run: run["best_valid_score"], reverse=bigger):
         chosen = "**chosen**" if run["name"] == data["best"] else ""
         rows.append(
             [
                 *(str(run["settings"][key]) for key in data["keys"]),
-                *(f"{run['best_valid_result'][name]:.4f}" for name in METRICS),
+                *(run["best_valid_result"][name] for name in METRICS),
                 f"{run['best_epoch']} of {run['epochs']}",
                 seconds(run["seconds"]),
                 chosen,
             ]
         )
-    head = [*data["keys"], *(f"valid {TITLES[name]}" for name in METRICS), "best epoch", "seconds", ""]
+    head = [*data["keys"], *(f"valid {title(name)}" for name in METRICS), "best epoch", "seconds", ""]
     lines += [*table(head, rows), ""]
-    for run in data["runs"]:
+    for run in runs:
         if run["name"] == data["best"]:
-            shown = ", ".join(f"{TITLES[name]} {run['test_result'][name]:.4f}" for name in METRICS)
+            shown = ", ".join(f"{title(name)} {run['test_result'][name]:.4f}" for name in METRICS)
             words = " ".join(f"--{key}={run['settings'][key]}" for key in data["keys"])
             lines += [f"Test figures of the chosen one: {shown}. To train with it: `{words}`.", ""]
-    return "\n".join([*lines, "![tuning](tune.svg)", ""])
+    return "\n".join([*lines, "![tuning](tune.png)", ""])

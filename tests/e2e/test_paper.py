@@ -62,14 +62,13 @@ def test_all_experiments_share_their_runs_and_write_all_files(words, capsys):
         }  # fmt: skip
         assert len(list(csv.DictReader(Path(f"{stem}.csv").read_text().splitlines()))) == len(data["table"])
         if name != "approximation":
-            assert Path(f"{stem}.png").stat().st_size > 5000 and Path(f"{stem}.svg").stat().st_size > 5000
-        assert not list(Path("out").glob("*.tmp"))
+            assert Path(f"{stem}.png").stat().st_size > 5000
+        assert not [path for kind in ("*.tmp", "*.svg", ".lock") for path in Path("out").rglob(kind)]
     by_name = dict(zip(EXPERIMENTS, trained, strict=True))
-    # N-N, and three kinds of normalisation at one temperature; then only what the ones before have not made.
-    assert by_name["norm-ablation"] == 4 and by_name["strategies"] == 5 and by_name["magnitude"] == 2
-    assert by_name["noise-local"] == 1 and by_name["noise-global"] == 2 * 2 and by_name["sota"] == 1
-    for name in ("tau-sweep", "fairness", "gradient", "approximation", "significance"):
-        assert by_name[name] == 0, name
+    # Each makes only what the ones before have not: normalisation of one side for norm-ablation, say.
+    new = {"approximation": 2, "fairness": 3, "magnitude": 2, "noise-global": 2 * 2, "noise-local": 1}
+    new |= {"norm-ablation": 2, "sota": 1, "strategies": 2}
+    assert by_name == dict.fromkeys(EXPERIMENTS, 0) | new
 
     # A sentence on agreement is kept, and is no part of the command that is shown.
     assert main(words("approximation", "out", "--agreement", "It agrees.")) == 0
@@ -104,6 +103,6 @@ def test_an_interrupted_experiment_gives_the_same_table(words, capsys):
         assert main(command) == 0 and not count_epochs(patch)
     assert first == Path("out/runs/AdapTauMF-adaptive_user-groups0.1_0.4-seed1/result.json").stat().st_mtime_ns
     assert main(words("noise-local", "whole", "--seeds", "1", "2")) == 0
-    for kind in ("csv", "svg"):
+    for kind in ("csv", "png"):
         again, whole = (Path(folder, f"noise-local-AdapTauMF.{kind}").read_bytes() for folder in ("out", "whole"))
         assert again == whole, kind

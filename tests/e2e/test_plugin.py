@@ -35,8 +35,8 @@ def test_before_and_after_come_from_the_run_folders(words):
             values = [results[f"{name}-seed{seed}"]["test_result"]["ndcg@20"] for seed in (1, 2)]
             means.append(sum(values) / 2)
         row = re.search(rf"^\| {model} \|.*$", table, re.M)[0].split(" | ")
-        assert row[4].startswith(f"{means[0]:.4f} ± ") and row[5].startswith(f"{means[1]:.4f} ± ")
-        assert row[6] == f"{100 * (means[1] / means[0] - 1):+.1f} %"
+        assert row[5].startswith(f"{means[0]:.4f} ± ") and row[6].startswith(f"{means[1]:.4f} ± ")
+        assert row[1] == f"AdapTau{model}" and row[7] == f"{100 * (means[1] / means[0] - 1):+.1f} %"
 
 
 def test_a_model_that_cannot_be_adapted_ends_it_before_any_run(words, capsys):
@@ -46,7 +46,7 @@ def test_a_model_that_cannot_be_adapted_ends_it_before_any_run(words, capsys):
 
 
 def test_half_a_table_leaves_gaps():
-    run = {"name": "BPR-seed1", "seed": 1, "seconds": 2.0, "best_epoch": 3, "best_valid_score": 0.1}
+    run = {"name": "BPR-seed1", "method": "BPR", "seed": 1, "seconds": 2.0, "best_epoch": 3, "best_valid_score": 0.1}
     run |= {part: {"recall@20": 0.2, "ndcg@20": 0.1} for part in ("best_valid_result", "test_result")}
     data = plugin.collected({"models": ["BPR", "NGCF"]}, [run])
     (row,) = data["summary"]
@@ -58,7 +58,7 @@ def test_half_a_table_leaves_gaps():
 def test_adapted_epochs_are_of_the_adapted_runs_alone_and_a_budget_is_marked():
     before, after = plugin.specs(["BPR"], "board", [1], {"epochs": 300}, adapted_epochs=12)
     assert (before.settings(Path("x"))["epochs"], after.settings(Path("x"))["epochs"]) == (300, 12)
-    run = {"name": "BPR-seed1", "seed": 1, "seconds": 2.0, "best_epoch": 3, "best_valid_score": 0.1}
+    run = {"name": "BPR-seed1", "method": "BPR", "seed": 1, "seconds": 2.0, "best_epoch": 3, "best_valid_score": 0.1}
     run |= {part: {"recall@20": 0.2, "ndcg@20": 0.1} for part in ("best_valid_result", "test_result")}
     about = {"models": ["BPR"], "dataset": "board", "command": "", "protocol": "honest", "valid_metric": "NDCG@20"}
     about |= {"seeds": [1], "runs_asked": 1}

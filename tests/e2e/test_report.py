@@ -2,14 +2,18 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from recbole_adaptau import run_recbole_adaptau
 from recbole_adaptau.cli.report import main
 from recbole_adaptau.reporting.html.collect import GROUPS, collect, find_runs, recall_by_popularity
+from recbole_adaptau.reporting.html.page import render
+from recbole_adaptau.reporting.palette import COLOURS
 from recbole_adaptau.runs.folder import RunFolder
 
 from .browser import Browser, executable
@@ -92,8 +96,24 @@ def test_the_page_holds_what_the_folders_hold(runs, page, capsys):
     assert entry["curves"]["ndcg@20"] == pytest.approx([e["valid_result"]["ndcg@20"] for e in epochs], rel=1e-4)
     assert entry["temperature"]["tau_0"] == pytest.approx([e["tau_0"] for e in epochs], rel=1e-4)
     assert sum(entry["taus"]["share"]) == pytest.approx(1.0, abs=1e-3)
+    assert data["palette"]["colours"] == list(COLOURS) and {row["protocol"] for row in data["rows"]} == {"honest"}
     text = page.read_text(encoding="utf-8")
+    assert "<memory>" not in text, "what a run says must not become part of the page"
     assert str(runs.parent) not in text, "a page that is passed on must not tell where it was made"
+
+
+def test_rows_are_named_by_the_method(runs, tmp_path):
+    run = RunFolder(tmp_path / "plus")
+    shutil.copytree(runs / "AdapTauMF-1", run.path)
+    settings = yaml.safe_load(run.config.read_text())
+    run.config.write_text(yaml.safe_dump({**settings, "recipe": "plus", "user_beta": 0.5}))
+    data = collect([RunFolder(runs / "AdapTauMF-1"), run])
+    assert {row["label"] for row in data["rows"]} == {"AdapTauMF", "AdapTauMF+"}
+
+
+def test_a_title_is_text():
+    text = render({"rows": [], "runs": [], "skipped": ["</script><b>"], "groups": []}, "a </title> & b")
+    assert "<title>a &lt;/title&gt; &amp; b</title>" in text and "</script><b>" not in text
 
 
 def test_nothing_to_report_is_an_error(tmp_path, capsys):
@@ -117,9 +137,9 @@ def test_recall_by_popularity_against_a_loop():
     found = recall_by_popularity(tested)
     below, group = 0, {}
     for item in sorted(range(1, 41), key=lambda item: counts[item]):
-        group[item] = int((below + counts[item] / 2) * GROUPS / counts.sum())
+        group[item] = int((below + counts[item] / 2) * len(GROUPS) / counts.sum())
         below += counts[item]
-    for number in range(GROUPS):
+    for number in range(len(GROUPS)):
         held = [(user, item) for user, own in enumerate(positives) for item in own if group[item] == number]
         hit = [pair for pair in held if pair[1] in items[pair[0]]]
         assert found[number]["held_out"] == len(held) and found[number]["items"] == list(group.values()).count(number)

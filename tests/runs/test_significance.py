@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -63,8 +63,10 @@ def test_users_are_paired_within_a_seed_and_averaged_over_seeds():
 
 def test_what_cannot_be_compared_is_said():
     ours = made("a", 1, [[1, 0], [0, 1]])
-    with pytest.raises(DataError, match=r"no seed in common \(seeds \[1\] and \[2\]\)"):
-        paired([ours], [made("b", 2, [[1, 0], [0, 1]])])
+    others = [made(f"b{seed}", seed, [[1, 0], [0, 1]]) for seed in (2, 3)]
+    with pytest.raises(DataError, match=r"no seed in common \(seeds \[1\] and \[2, 3\]\)"):
+        paired([ours], others, "recall@2")
+    assert paired([ours], others[:1], "recall@2").users == 2  # one of each, tested on the same
     with pytest.raises(DataError, match="different interactions"):
         paired([ours], [made("c", 1, [[1, 0], [0, 1]], users=["u0", "x"])], "recall@2")
     with pytest.raises(DataError, match="a ranks 2 items, too few for ndcg@20"):
@@ -72,7 +74,7 @@ def test_what_cannot_be_compared_is_said():
     with pytest.raises(OptionError, match="must be one of recall, ndcg"):
         user_metric(ours, "gini@2")
     with pytest.raises(DataError, match="have the same seed 1"):
-        paired([ours, made("e", 1, [[1, 0], [0, 1]])], [ours])
+        paired([ours, made("e", 1, [[1, 0], [0, 1]])], [ours], "recall@2")
     ours.tested.write_bytes(b"not an archive")
     with pytest.raises(DataError, match=r"tested\.npz is damaged"):
         user_metric(ours, "ndcg@2")
@@ -83,6 +85,7 @@ def test_equal_models_do_not_differ():
     assert got.p == got.p_wilcoxon == 1.0 and got.difference == got.better == got.worse == 0
 
 
+@settings(max_examples=15, deadline=None)  # statsmodels collects garbage in every call
 @given(st.dictionaries(st.text(max_size=3), st.floats(0, 1), min_size=1, max_size=8))
 def test_holm_is_monotone_and_between_p_and_bonferroni(p_values):
     adjusted = holm(p_values)
@@ -95,4 +98,5 @@ def test_holm_is_monotone_and_between_p_and_bonferroni(p_values):
 
 
 def test_holm_by_hand():
+    assert holm({}) == {}
     assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06})

@@ -1,6 +1,8 @@
 """The experiments' own arithmetic and checks; nothing here is trained."""
 
 import json
+import multiprocessing
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,12 +10,12 @@ import pytest
 
 from recbole_adaptau.cli.experiment import main
 from recbole_adaptau.errors import DataError, OptionError
-from recbole_adaptau.files import alone_in
+from recbole_adaptau.files import LOCK, alone_in
 from recbole_adaptau.reporting import curves, tables
 from recbole_adaptau.reporting.figures import curves_figure, grid_figure
 from recbole_adaptau.runs import runner
 from recbole_adaptau.runs.folder import RunFolder
-from recbole_adaptau.studies import grid, repeat
+from recbole_adaptau.studies import grid, repeat, tuning
 from recbole_adaptau.studies.published import published
 
 AT_20 = {"topk": [5, 20], "valid_metric": "'NDCG@20'"}
@@ -23,6 +25,7 @@ def made(strategy, tau, seed, valid, test, seconds):
     """A run's record: `valid` and `test` are (recall, NDCG)."""
     at = {} if tau is None else {"tau": tau}
     return {
+        "method": "AdapTauMF",
         "settings": {"tau_strategy": strategy, **at, "seed": seed},
         "seed": seed,
         "seconds": seconds,
@@ -68,7 +71,7 @@ def test_means_and_deviations_over_seeds():
     assert rows[0]["test"]["ndcg@20"] == pytest.approx({"mean": 0.21, "std": 0.0141421356})
     assert rows[0]["seconds"] == 11.0 and rows[1]["valid"]["recall@20"]["mean"] == pytest.approx(0.40)
     assert tables.spread([0.25]) == {"mean": 0.25, "std": None}
-    assert tables.shown({"mean": 0.25, "std": None}) == "0.2500"
+    assert tables.cell({"mean": 0.25, "std": None}) == "0.2500"
 
 
 def test_the_best_tau_is_chosen_by_validation_and_never_by_test():
@@ -99,9 +102,24 @@ def test_a_partial_grid_draws_no_conclusion():
 
 
 def test_the_paper_protocol_is_told_from_the_honest_one():
-    assert "no choice is made on test figures" in grid.text(grid.collected(ABOUT, RUNS))
+    honest = grid.text(grid.collected(ABOUT, RUNS))
+    assert "**Honest protocol: epoch chosen on validation**" in honest and "No choice is made on test" in honest
     paper = grid.text(grid.collected({**ABOUT, "protocol": "paper"}, RUNS))
-    assert "all choices are made on test figures" in paper and "no choice is made" not in paper
+    assert "**Paper protocol: epoch chosen on the test set**" in paper and "No choice is made" not in paper
+    for protocol in ("honest", "paper"):
+        title = grid_figure(grid.collected({**ABOUT, "protocol": protocol}, RUNS)).get_suptitle()
+        assert f"{protocol} protocol: epoch chosen on" in title
+
+
+def test_every_report_names_the_method_that_ran():
+    plus = [{**run, "method": "AdapTauMF+"} for run in RUNS]
+    about = {**ABOUT, "protocol": "paper", "tau_strategies": ["adaptive_user"], "algo": "random", "best": None}
+    assert grid.text(grid.collected(about, plus)).startswith("# AdapTauMF+ on gowalla: grid search over tau")
+    assert grid_figure(grid.collected(about, plus)).get_suptitle().startswith("AdapTauMF+ on gowalla")
+    repeated = repeat.text(repeat.collected(about, plus))
+    assert repeated.startswith("# AdapTauMF+ on gowalla: 2 seeds") and "paper (Adap-tau)" not in repeated
+    trials = [{**run, "name": f"trial {place}"} for place, run in enumerate(plus[:2])]
+    assert tuning.text(tuning.collected(about, trials)).startswith("# AdapTauMF+ on gowalla: 2 trials")
 
 
 def test_the_grid_figure_shows_each_tau_and_each_line():
@@ -110,9 +128,9 @@ def test_the_grid_figure_shows_each_tau_and_each_line():
     assert panel.get_xscale() == "log" and [text.get_text() for text in panel.get_xticklabels()] == ["0.1", "0.2"]
     labels = panel.get_legend_handles_labels()[1]
     assert set(labels) == {"fixed tau", "best tau by validation (0.1)", "adaptive: 0.2205"}
-    tables.write(Path("a.svg"), figure)
-    tables.write(Path("b.svg"), grid_figure(grid.collected(ABOUT, RUNS)))
-    assert Path("a.svg").read_bytes() == Path("b.svg").read_bytes() and not list(Path().glob("*.tmp"))
+    tables.write(Path("a.png"), figure)
+    tables.write(Path("b.png"), grid_figure(grid.collected(ABOUT, RUNS)))
+    assert Path("a.png").read_bytes() == Path("b.png").read_bytes() and not list(Path().glob("*.tmp"))
     grid_figure(grid.collected({**ABOUT, "runs_asked": 2}, [run for run in RUNS if "tau" not in run["settings"]]))
 
 
@@ -188,6 +206,29 @@ def test_two_processes_do_not_fill_one_folder():
             ):
                 elsewhere.submit(enter).result()
         assert elsewhere.submit(enter).result()
+    assert not list(Path().iterdir()), "nothing stays behind"
+
+
+def test_the_lock_of_a_process_that_was_killed_is_gone():
+    fork = multiprocessing.get_context("fork")
+    inside = fork.Event()
+
+    def stay():
+        with alone_in(Path(), "wait"):
+            inside.set()
+            time.sleep(60)
+
+    process = fork.Process(target=stay)
+    process.start()
+    assert inside.wait(30)
+    with pytest.raises(DataError, match="another process is filling"), alone_in(Path(), "wait"):
+        pass
+    process.kill()
+    process.join()
+    assert Path(LOCK).exists(), "it did not get to removing it"
+    with alone_in(Path(), "wait"):
+        pass
+    assert not list(Path().iterdir())
 
 
 def test_a_report_of_something_else_is_not_overwritten():
@@ -240,7 +281,7 @@ def test_help_has_an_example(capsys, command):
 def run_with_epochs(folder, records, **settings):
     run = RunFolder(folder)
     run.path.mkdir()
-    known = {"model": "AdapTauMF", "dataset": "d", "tau_strategy": "fixed", "tau": 0.1, "seed": 1}
+    known = {"model": "AdapTauMF", "dataset": "d", "tau_strategy": "fixed", "tau": 0.1, "seed": 1, "recipe": "none"}
     run.config.write_text(json.dumps(known | settings))
     for record in records:
         run.add_epoch(record)
@@ -255,11 +296,11 @@ def test_a_run_is_known_by_what_it_uses(tmp_path, strategy):
     run.begin(config)
     runner.refuse_if_changed(run, config)
     # Before a default changed: only where the temperature of users is used is it another run.
-    run.config.write_text(run.config.read_text().replace("user_beta: 0.5", "user_beta: 0.7"))
+    run.config.write_text(run.config.read_text().replace("user_beta: 1.0", "user_beta: 0.7"))
     if strategy == "none":
         runner.refuse_if_changed(run, config)
     else:
-        with pytest.raises(DataError, match=r"user_beta = 0\.7 there and 0\.5 now"):
+        with pytest.raises(DataError, match=r"user_beta = 0\.7 there and 1\.0 now"):
             runner.refuse_if_changed(run, config)
 
 
@@ -272,11 +313,12 @@ def test_curves_are_read_from_run_folders():
     epochs = [validated(0, 0.1, 0.2), {"epoch": 1}, validated(2, 0.3, 0.4)]
     run_with_epochs("a", epochs)
     run_with_epochs("b", epochs[:1])
-    run_with_epochs("c", epochs, tau_strategy="adaptive", protocol="paper")
+    run_with_epochs("c", epochs, tau_strategy="adaptive", protocol="paper", recipe="plus")
     first, second, third = curves.read_runs(["a", "b", "c"])
     assert first.epochs == [0, 2] and first.values == {"recall@20": [0.1, 0.3], "ndcg@20": [0.2, 0.4]}
-    assert first.label == "AdapTauMF on d, fixed 0.1, seed 1, honest (a)" and second.label.endswith("(b)")
-    assert third.label == "AdapTauMF on d, adaptive, seed 1, paper"
+    assert first.label == "AdapTauMF on d, fixed 0.1, seed 1, honest protocol: epoch chosen on validation (a)"
+    assert second.label.endswith("(b)")
+    assert third.label == "AdapTauMF+ on d, adaptive, seed 1, paper protocol: epoch chosen on the test set"
     assert main(["curves", "a", "c", "--output", "c.svg"]) == 0
     assert Path("c.svg").read_text().lstrip().startswith("<?xml")
 

@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 
 from recbole_adaptau.cli.compare import Board
 from recbole_adaptau.cli.experiment import main
+from recbole_adaptau.recipe import method_name
+from recbole_adaptau.reporting.tables import as_csv, as_markdown
 from recbole_adaptau.runs import runner
+from recbole_adaptau.runs.folder import RunFolder
+from recbole_adaptau.studies import paper
 from recbole_adaptau.studies.leaderboard.entries import FIRST_SEED, MODELS, entries
 from recbole_adaptau.studies.paper import (
     EXPERIMENTS,
@@ -28,7 +32,6 @@ from recbole_adaptau.studies.paper import (
     tau_sweep,
 )
 from recbole_adaptau.studies.paper.base import eval_step
-from recbole_adaptau.studies.paper.page import as_csv, as_markdown
 
 NAMES = {
     "norm-ablation", "strategies", "tau-sweep", "magnitude", "fairness", "noise-global", "noise-local", "gradient",
@@ -49,6 +52,8 @@ def made(spec, valid=0.3, recall=0.2, seconds=1.0, **more):
     return {
         "name": spec.name,
         "model": spec.model,
+        "method": method_name(spec.model, spec.varied.get("recipe")),
+        "folder": f"runs/{spec.name}",
         "settings": dict(spec.varied),
         "seed": spec.varied["seed"],
         "seconds": seconds,
@@ -71,6 +76,18 @@ def test_every_experiment_of_the_paper_is_there(capsys):
     assert {line.split()[0] for line in lines} == NAMES and all(len(line) < 121 for line in lines)
 
 
+def test_a_new_file_is_a_new_experiment(tmp_path, monkeypatch):
+    (tmp_path / "made_up.py").write_text(
+        "from recbole_adaptau.studies.paper.base import Experiment\n"
+        "EXPERIMENT = Experiment('made-up', 'A table.', lambda asked: [], lambda asked, runs: [])\n"
+    )
+    monkeypatch.setattr(paper, "__path__", [*paper.__path__, str(tmp_path)])
+    assert set(paper.found()) == NAMES | {"made-up"} and paper.found()["made-up"].brief == "A table."
+    (tmp_path / "forgotten.py").write_text("")
+    with pytest.raises(AttributeError, match="EXPERIMENT"):
+        paper.found()
+
+
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_every_run_has_a_configuration_and_a_name_of_its_own(name, tmp_path):
     experiment = EXPERIMENTS[name]
@@ -80,8 +97,7 @@ def test_every_run_has_a_configuration_and_a_name_of_its_own(name, tmp_path):
         for key, value in spec.varied.items():
             assert config[key] == value
         assert config["epochs"] % config["eval_step"] == 0
-        if "recipe" not in spec.name and name != "sota":
-            assert config["popularity_prior"] is False and config["tau_user_balance"] == 0
+        assert (config["recipe"] == "plus") == ("-plus-" in spec.name)
 
 
 def test_the_same_name_means_the_same_settings_in_all_experiments():
@@ -120,12 +136,12 @@ def test_strategies_count_the_whole_grid_as_its_cost_and_show_the_paper():
     runs = [made(spec, valid=-abs(spec.varied.get("tau", 1) - 0.2), seconds=10.0) for spec in strategies.runs(want)]
     rows = {row["temperature"]: row for row in strategies.table(want, runs)}
     assert list(rows) == [
-        "No norm", "Grid search, tau = 0.2", "C-tau", "Cu-tau", "Adap-tau_0", "Adap-tau", "our defaults"
+        "No norm", "Grid search, tau = 0.2", "C-tau", "Cu-tau", "Adap-tau_0", "Adap-tau", "AdapTauMF+"
     ]  # fmt: skip
     grid = rows["Grid search, tau = 0.2"]
     assert (grid["runs a seed"], grid["seconds a seed"]) == (3, "30.0")
     assert rows["Adap-tau"]["seconds a seed"] == "10.0" and rows["Adap-tau"]["paper"] == "0.2815 / 0.2673"
-    assert rows["our defaults"]["paper"] is None
+    assert rows["AdapTauMF+"]["paper"] is None
     # Also from a part of the runs.
     assert strategies.table(want, runs[:1])[0]["temperature"] == "No norm" and strategies.table(want, []) == []
 
@@ -144,22 +160,41 @@ def test_noise_global_compares_under_the_same_noise():
 
 
 def test_significance_pairs_users_and_seeds():
-    want = Asked(["AdapTauMF"], "ml-1m", [1, 2], 8, (0.1,))
+    want = Asked(["AdapTauMF"], "ml-1m", [1, 2], 8, (0.1,), root=Path("out"))
     rng = np.random.default_rng(0)
-    base = rng.random(200)
+    base = rng.random((200, 20)) < 0.3
 
-    def figures(spec):
-        better = 0.1 if spec.varied["tau_strategy"] == "adaptive_user" and "recipe" not in spec.name else 0.0
-        values = base + better + 0.01 * rng.random(200)
-        return {"_recall": values.tolist(), "_ndcg": base.tolist()}
+    def trained(spec):
+        """The first place is a hit for everybody with Adap-tau, and as the others have it without."""
+        hits = base.copy()
+        hits[:, 0] |= spec.varied["tau_strategy"] == "adaptive_user" and "recipe" not in spec.varied
+        run = RunFolder(want.root / "runs" / spec.name)
+        run.write_tested(
+            {
+                "user": np.arange(200).astype(str),
+                "hits": hits,
+                "positives": np.full(200, 20),
+                "positive_items": np.arange(4000),
+                "item_counts": np.ones(9),
+            }
+        )
+        run.finish({"seed": spec.varied["seed"]})
+        return made(spec, recall=hits.mean() + 0.001 * spec.varied["seed"])
 
-    runs = [made(spec, measured=figures(spec)) for spec in significance.runs(want)]
-    found = {(name, metric): (users, seeds) for name, metric, users, seeds in significance.comparisons(runs)}
-    assert len(found) == 4 * 2
+    runs = [trained(spec) for spec in significance.runs(want)]
+    found = {(name, metric): (users, seeds) for name, metric, users, seeds in significance.comparisons(want, runs)}
+    assert set(found) == {
+        (name, metric)
+        for name in ("No norm", "Grid search", "Adap-tau_0", "AdapTauMF+")
+        for metric in ("recall@20", "ndcg@20")
+    }
     users, seeds = found["No norm", "recall@20"]
-    assert users.users == 200 and users.low < 0.1 < users.high and users.p < 1e-9 and seeds.users == 2
-    assert found["No norm", "NDCG@20"][0].p == 1
-    assert len(significance.table(want, runs)) == 8 and significance.table(want, runs[:2]) == []
+    gained = (~base[:, 0]).mean() / 20
+    assert users.users == 200 and users.difference == pytest.approx(gained) and users.p < 1e-9 and seeds.users == 2
+    assert seeds.difference == pytest.approx(gained)
+    rows = significance.table(want, runs)
+    assert len(rows) == 8 and rows[1]["metric"] == "NDCG@20" and significance.table(want, runs[:2]) == []
+    assert significance.comparisons(want, [run for run in runs if run["name"].count("adaptive")])[0][2].p < 1e-9
 
 
 def test_sota_has_the_runs_of_the_leaderboard():
@@ -172,10 +207,10 @@ def test_sota_has_the_runs_of_the_leaderboard():
     assert "epochs" not in specs[0].settings(Path("x")) and specs[1].settings(Path("x"))["ssl_tau"] == 0.5
     assert sota.runs(replace(want, epochs=3))[0].settings(Path("x"))["epochs"] == 3
     rows = sota.table(want, [made(spec, seconds=8.0, stopped_by="budget") for spec in specs])
-    assert [row["model"] for row in rows] == ["AdapTauMF", "SGL"]
+    assert [row["method"] for row in rows] == ["AdapTauMF", "SGL"]
     assert rows[1]["seconds an epoch"] == 2.0 and rows[1]["stopped by"] == "budget"
     want = replace(want, models=[*MODELS, "XSimGCL"])
-    (figure,) = sota.figures(want, [made(spec, stopped_by=None) for spec in sota.runs(want)]).values()
+    figure = sota.draw(want, [made(spec, stopped_by=None) for spec in sota.runs(want)])
     looks = {(line.get_marker(), line.get_color()) for line in figure.axes[0].lines}
     assert len(looks) == len(MODELS) + 1, "every model can be told from the others"
 
@@ -189,7 +224,8 @@ def test_tables_from_nothing_and_pictures_from_planted_runs():
     rows = {row["temperature"]: row for row in tau_sweep.table(want, runs)}
     assert rows["Adap-tau"]["tau_u: 5 %, median, 95 %"] == "0.110, 0.200, 0.290"
     assert rows["tau = 0.05"]["recall@20 of the best fixed tau"] == "100.0 %"
-    (figure,) = tau_sweep.figures(want, runs).values()
+    figure = tau_sweep.draw(want, runs)
+    assert figure.get_suptitle().endswith("\nhonest protocol: epoch chosen on validation")
     assert figure.axes[0].get_xlabel() == "temperature tau (log scale)"
     drawn = [text.get_text() for text in figure.legends[0].get_texts()]
     assert {"Adap-tau: 1.000", "Adap-tau_0: 1.000", "tau_u of Adap-tau", "tau_u of Cu-tau"} <= set(drawn)
@@ -199,7 +235,7 @@ def test_normalisation_draws_the_tables_figures():
     want = asked("norm-ablation")
     runs = [made(spec, recall=0.1 * place) for place, spec in enumerate(norm_ablation.runs(want), start=1)]
     rows = norm_ablation.table(want, runs)
-    (figure,) = norm_ablation.figures(want, runs).values()
+    figure = norm_ablation.draw(want, runs)
     points = {line.get_label(): line.lines[0].get_ydata() for line in figure.axes[0].containers}
     for name in ("recall@20", "NDCG@20"):
         assert list(points[name]) == [row[name]["mean"] for row in rows]
@@ -218,7 +254,7 @@ def test_an_empty_popularity_group_stays_a_gap():
         rows[0]["norm first → last epoch, No norm"] == "1.00 → 1.00"
         and "nan" in rows[9]["norm first → last epoch, No norm"]
     )
-    assert len(magnitude.figures(want, runs)[""].axes) == 4
+    assert len(magnitude.draw(want, runs).axes) == 4
 
 
 def test_csv_and_markdown_hold_the_same_table():

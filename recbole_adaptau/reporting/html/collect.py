@@ -10,12 +10,15 @@ import numpy as np
 import torch
 
 from ...errors import AdapTauError, DataError
+from ...recipe import method_name
 from ...runs.folder import RunFolder
 from ...runs.significance import against
 from ...training.toplists import popularity_groups
-from ..tables import spread
+from ..palette import for_plotly
+from ..tables import PROTOCOLS, spread
 
-GROUPS = 5
+# Five popularity groups, not the ten of other reports: bars of many methods stand side by side.
+GROUPS = ("rarest", "rare", "middle", "popular", "most popular")
 # Places on the machine of the run, and what differs from run to run without telling models apart.
 LEFT_OUT = (
     "data_path",
@@ -54,7 +57,9 @@ def collect(runs: Sequence[RunFolder], skipped: Sequence[str] = ()) -> dict[str,
             # By its name alone: the page may be passed on, and need not tell where it was made.
             problems.append(told.replace(str(run.path), run.path.name))
     _label(read)
-    return {"rows": _rows(read, {id(entry): entry.pop("run") for entry in read}), "runs": read, "skipped": problems}
+    rows = _rows(read, {id(entry): entry.pop("run") for entry in read})
+    shown = {"palette": for_plotly(), "protocols": PROTOCOLS, "groups": list(GROUPS)}
+    return {"rows": rows, "runs": read, "skipped": problems, **shown}
 
 
 def read_run(run: RunFolder) -> dict[str, Any]:
@@ -73,6 +78,7 @@ def read_run(run: RunFolder) -> dict[str, Any]:
         "run": run,
         "folder": run.path.name,
         "model": settings["model"],
+        "method": method_name(settings["model"], settings.get("recipe")),
         "dataset": settings["dataset"],
         "protocol": settings.get("protocol") or "honest",
         "seed": settings.get("seed"),
@@ -107,17 +113,16 @@ def recall_by_popularity(tested: Mapping[str, np.ndarray]) -> list[dict[str, Any
     """
     if "items" not in tested:
         return None
-    group = popularity_groups(torch.from_numpy(tested["item_counts"].astype(np.int64)), GROUPS).numpy()
-    held_out = np.bincount(group[tested["positive_items"]], minlength=GROUPS)
-    hit = np.bincount(group[tested["items"][tested["hits"]]], minlength=GROUPS)
-    sizes = np.bincount(group[1:], minlength=GROUPS)
+    group = popularity_groups(torch.from_numpy(tested["item_counts"].astype(np.int64)), len(GROUPS)).numpy()
+    of_items = (tested["positive_items"], tested["items"][tested["hits"]], np.arange(1, len(group)))
+    held_out, hit, sizes = (np.bincount(group[items], minlength=len(GROUPS)) for items in of_items)
     return [
         {
             "items": int(sizes[g]),
             "held_out": int(held_out[g]),
             "recall": _short(hit[g] / held_out[g]) if held_out[g] else None,
         }
-        for g in range(GROUPS)
+        for g in range(len(GROUPS))
     ]
 
 
@@ -130,17 +135,17 @@ def _histogram(taus: np.ndarray) -> dict[str, list[float]]:
 
 
 def _label(read: list[dict[str, Any]]) -> None:
-    """Name each run's row: its model, and the settings in which runs of that model differ beside the seed."""
+    """Name each run's row: its method, and the settings in which runs of that method differ beside the seed."""
     for entry in read:
         alike = [other["config"] for other in read if _kind(other) == _kind(entry)]
-        keys = {key for config in alike for key in config} - {"seed", "model", "dataset", "protocol"}
+        keys = {key for config in alike for key in config} - {"seed", "model", "recipe", "dataset", "protocol"}
         differ = sorted(key for key in keys if len({repr(config.get(key)) for config in alike}) > 1)
         shown = ", ".join(f"{key} {entry['config'].get(key)}" for key in differ)
-        entry["label"] = f"{entry['model']} ({shown})" if shown else entry["model"]
+        entry["label"] = f"{entry['method']} ({shown})" if shown else entry["method"]
 
 
 def _kind(entry: Mapping[str, Any]) -> tuple[str, str, str]:
-    return entry["model"], entry["dataset"], entry["protocol"]
+    return entry["method"], entry["dataset"], entry["protocol"]
 
 
 def _rows(read: Sequence[dict[str, Any]], folders: Mapping[int, RunFolder]) -> list[dict[str, Any]]:
@@ -173,6 +178,7 @@ def _row(dataset: str, protocol: str, label: str, entries: Sequence[Mapping[str,
     row = {
         "label": label,
         "model": entries[0]["model"],
+        "method": entries[0]["method"],
         "dataset": dataset,
         "protocol": protocol,
         "seeds": len(results),

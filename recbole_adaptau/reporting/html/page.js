@@ -2,9 +2,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const by = (id) => document.getElementById(id);
-  const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c7a00", "#7f7f7f"];
-  const DASHES = ["solid", "dash", "dot", "dashdot"];
-  const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon"];
+  const { colours: COLOURS, dashes: DASHES, symbols: SYMBOLS } = data.palette;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const hidden = new Set();
   const several = (key) => new Set(data.rows.map((row) => row[key]).filter((value) => value !== "–")).size > 1;
@@ -40,10 +38,11 @@
   };
   const spread = (value) => value ? figure(value.mean) + (value.std === null ? "" : ` ± ${figure(value.std)}`) : "–";
   const columns = [
-    { key: "name", title: "Model", kind: "text", value: (row) => row.name, show: (row) => row.name, in: "*" },
+    { key: "name", title: "Method", kind: "text", value: (row) => row.name, show: (row) => row.name, in: "*" },
     ...metrics.map((name) => ({ key: name, title: name, kind: "number", value: (row) => row.test[name] ? row.test[name].mean : null, show: (row) => spread(row.test[name]), in: isBeyond(name) ? "beyond" : "accuracy" })),
     { key: "against", title: "against the best, p", kind: "number", value: pValue, show: against, in: "accuracy" },
     ...costs.map((name) => ({ key: name, title: name, kind: "number", value: (row) => row.cost ? row.cost[name] : null, show: (row) => figure(row.cost ? row.cost[name] : null), in: "cost" })),
+    { key: "protocol", title: "Protocol", kind: "text", value: (row) => row.protocol, show: (row) => data.protocols[row.protocol].replace(" protocol", ""), in: "*" },
     { key: "seeds", title: "seeds", kind: "number", value: (row) => row.seeds, show: (row) => String(row.seeds), in: "*" },
     { key: "state", title: "State", kind: "text", value: (row) => row.state, show: (row) => row.error ? `failed: ${row.error.trim().split("\n").pop()}` : row.state, in: "*" },
   ];
@@ -191,7 +190,7 @@
       const rows = data.rows.filter(shownRow).map((row) => ({ row, runs: data.runs.filter((run) => rowOf(run) === row && run.by_popularity) })).filter((one) => one.runs.length);
       draw("chart-popularity", rows.map(({ row, runs }) => {
         const groups = runs[0].by_popularity.map((_, place) => runs.map((run) => run.by_popularity[place].recall).filter((value) => value !== null));
-        return { type: "bar", name: row.name, x: groups.map((_, place) => ["rarest", "rare", "middle", "popular", "most popular"][place]), y: groups.map((values) => values.length ? values.reduce((a, b) => a + b, 0) / values.length : null), marker: { color: colour(row) } };
+        return { type: "bar", name: row.name, x: data.groups, y: groups.map((values) => values.length ? values.reduce((a, b) => a + b, 0) / values.length : null), marker: { color: colour(row) } };
       }), layout("items", "recall within the group", { barmode: "group" }));
     },
   };

@@ -1,13 +1,13 @@
 """The page: its data, script, style and plotly.js in one file."""
 
-import html
-import json
-import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from jinja2 import Environment
+from markupsafe import Markup
 
 from ..tables import write
 from .collect import collect, find_runs, need_some
@@ -26,21 +26,13 @@ def render(data: dict[str, Any], title: str) -> str:
     """The whole page as text."""
     from plotly.offline import get_plotlyjs  # slow to import, and only needed here
 
-    parts = {
-        name: files(__package__).joinpath(name).read_text(encoding="utf-8")
-        for name in ("page.html", "page.css", "page.js")
-    }
-    made = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    # In a script element "</" would end it, whatever it stands in.
-    content = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=str).replace(
-        "</", "<\\/"
+    html, style, script = (
+        files(__package__).joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")
     )
-    values = {
-        "title": html.escape(title),
-        "made": made,
-        "style": parts["page.css"],
-        "plotly": get_plotlyjs(),
-        "data": content,
-        "script": parts["page.js"],
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], parts["page.html"])
+    pages = Environment(autoescape=True)
+    # The filter tojson leaves no "<" in the data, so that no text in it can end the script element.
+    pages.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False, "ensure_ascii": False}
+    pages.policies["json.dumps_kwargs"]["default"] = str
+    ours = {"style": Markup(style), "script": Markup(script), "plotly": Markup(get_plotlyjs())}
+    made = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    return pages.from_string(html).render(title=title, made=made, data=data, **ours)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...config.yaml_files import PROPERTIES, read_yaml
 from ...errors import OptionError
+from ...recipe import method_name
 from ...runs.runner import Spec
 from ...training.checkpoint import quoted
 
@@ -22,6 +23,8 @@ class Entry:
     """A model and the settings to try, of which validation chooses one.
 
     Attributes:
+        model: RecBole's name of it.
+        recipe: What is added to the paper's method: "plus" for the model `AdapTauMF+`, else "none".
         temperatures_tried: How many temperatures its settings were chosen from; None for a model without one.
     """
 
@@ -29,12 +32,21 @@ class Entry:
     source: str
     trials: tuple[Mapping[str, Any], ...]
     temperatures_tried: int | None
+    recipe: str = "none"
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return method_name(self.model, self.recipe)
 
     def spec(self, trial: int, dataset: str, seed: int, given: Mapping[str, Any], budget: float | None) -> Spec:
         """One run; `budget` is the model's, in minutes, of which each of its runs has an equal part."""
-        name = f"{self.model}{f'-try{trial + 1}' if len(self.trials) > 1 else ''}-seed{seed}"
-        limit = {} if budget is None else {"budget_minutes": budget}
-        settings = quoted({**common(), **self.trials[trial], **limit}) | dict(given)
+        name = f"{self.name}{f'-try{trial + 1}' if len(self.trials) > 1 else ''}-seed{seed}"
+        own: dict[str, Any] = {} if budget is None else {"budget_minutes": budget}
+        own |= {} if self.recipe == "none" else {"recipe": self.recipe}
+        ours = self.model.startswith("AdapTau")
+        shared = {key: value for key, value in given.items() if key != "recipe" or (ours and key not in own)}
+        settings = quoted({**common(), **self.trials[trial], **own}) | shared
         return Spec(name, self.model, dataset, {"seed": seed}, settings)
 
 
@@ -43,13 +55,17 @@ def common() -> dict[str, Any]:
 
 
 def entries(models: Sequence[str], dataset: str) -> list[Entry]:
-    """The dataset's own settings for each model where there are any, else those for all data."""
+    """The dataset's own settings for each model where there are any, else those for all data.
+
+    `AdapTauMF+` is AdapTauMF with the recipe plus.
+    """
     own = FOLDER / f"{dataset}.yaml"
     known = read_yaml(FOLDER / "default.yaml") | (_read(own) if own.is_file() else {})
-    return [_entry(model, known.get(model, known["any"])) for model in models]
+    return [_entry(name, known.get(name, known.get(name.removesuffix("+"), known["any"]))) for name in models]
 
 
-def _entry(model: str, found: Mapping[str, Any]) -> Entry:
+def _entry(name: str, found: Mapping[str, Any]) -> Entry:
+    model, recipe = name.removesuffix("+"), "plus" if name.endswith("+") else "none"
     trials = tuple(found["try"])
     tried: int | None = found.get("temperatures_tried")
     if tried is None and model.startswith("AdapTau"):
@@ -57,7 +73,7 @@ def _entry(model: str, found: Mapping[str, Any]) -> Entry:
     if tried is None:
         values = {trial[key] for trial in trials for key in TEMPERATURE_KEYS if key in trial}
         tried = len(values) or None
-    return Entry(model, " ".join(str(found["source"]).split()), trials, tried)
+    return Entry(model, " ".join(str(found["source"]).split()), trials, tried, recipe)
 
 
 def _read(path: Path) -> dict[str, Any]:

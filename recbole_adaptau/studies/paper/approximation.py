@@ -60,11 +60,9 @@ def table(asked: Asked, runs: Sequence[Run]) -> list[Row]:
 
 def remarks(asked: Asked, runs: Sequence[Run]) -> list[str]:
     return [
-        "On the embeddings of the best epoch. The last two columns are found numerically from the softmax "
-        "over all items "
-        "of up to 2048 users spread evenly over the data: the largest tau at which a user's training "
-        "positives hold half "
-        "of it on average, and the tau (from 0.01 to 2) at which the mean gradient magnitude is largest."
+        "On the embeddings of the best epoch. The last two columns are found numerically from the softmax over all "
+        "items of up to 2048 users spread evenly over the data: the largest tau at which a user's training positives "
+        "hold half of it on average, and the tau (from 0.01 to 2) at which the mean gradient magnitude is largest."
     ]
 
 

@@ -2,23 +2,21 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from ...reporting.plots import Figure
 from ...reporting.saved_run import SavedRun
+from ...reporting.tables import PROTOCOLS, Row
 from ...runs.runner import Spec
 from ...training.checkpoint import quoted
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # The paper's method, its learning rate falling over few epochs instead of standing over hundreds. The last four metrics
 # are RecBole's on fairness.
 METRICS = ["Recall", "NDCG", "GiniIndex", "AveragePopularity", "ItemCoverage", "TailPercentage"]
 PAPER = {"preset": "paper", "lr_schedule": "linear", "learning_rate": 0.002, "metrics": METRICS, "topk": [20]}
-# The package's own defaults, shown beside the paper's where that helps.
-RECIPE = {"metrics": METRICS, "topk": [20]}
-# A row of a table by column; a value may also be a spread over seeds, {"mean": …, "std": …}.
-Row = dict[str, Any]
+# The package's own lengths and rates, for what goes beyond the paper.
+OURS = {"metrics": METRICS, "topk": [20]}
 Run = dict[str, Any]
 
 
@@ -31,7 +29,7 @@ class Asked:
         shares: Shares of noise.
         epochs: Of every run; 0 for as many as the settings of each model say.
         given: Settings for every run, strings quoted; they win over the experiment's own.
-        folders: Of saved runs, for what compares those.
+        root: The folder that the runs' folders are in.
     """
 
     models: Sequence[str]
@@ -41,16 +39,19 @@ class Asked:
     taus: Sequence[float] = ()
     shares: Sequence[float] = ()
     given: Mapping[str, Any] = field(default_factory=dict)
+    protocol: str = "honest"
+    root: Path = Path()
 
     @property
     def model(self) -> str:
         return self.models[0]
 
     def described(self, what: str) -> str:
-        """The title of a picture: what it shows, and on what."""
+        """The title of a picture: what it shows, on what, and how the epoch was chosen."""
         seeds = f"seed{'s' if len(self.seeds) > 1 else ''} {', '.join(map(str, self.seeds))}"
         epochs = f", {self.epochs} epochs" if self.epochs else ""
-        return f"{what}: {', '.join(self.models)} on {self.dataset}{epochs}, {seeds}"
+        on = f"{', '.join(self.models)} on {self.dataset}{epochs}, {seeds}"
+        return f"{what}: {on}\n{PROTOCOLS[self.protocol]}"
 
     def spec(
         self, name: str, varied: Mapping[str, Any], model: str | None = None, base: Mapping[str, Any] = PAPER
@@ -75,11 +76,14 @@ class Asked:
         """A run with a fixed temperature at each tau of the grid."""
         return [self.strategy("fixed", seed, model, tau=tau, **more) for tau in sorted(self.taus)]
 
-    def recipe(self, seed: int, model: str | None = None) -> Spec:
-        """A run with the package's own defaults."""
-        return self.spec(
-            "recipe", {"tau_strategy": "adaptive_user", "popularity_prior": True, "seed": seed}, model, RECIPE
-        )
+    def plus(self, seed: int, model: str | None = None) -> Spec:
+        """A run with the recipe plus, which goes beyond the paper."""
+        return self.spec("plus", {"tau_strategy": "adaptive_user", "recipe": "plus", "seed": seed}, model, OURS)
+
+    def compared(self, seed: int) -> list[Spec]:
+        """No norm, the grid, both adaptive strategies, and the recipe plus."""
+        adaptive = [self.strategy(name, seed) for name in ("adaptive", "adaptive_user")]
+        return [self.strategy("none", seed), *self.grid(seed), *adaptive, self.plus(seed)]
 
 
 SHORT = {"noise_ratio": "noise", "noise_groups": "groups", "normalization": ""}
@@ -92,10 +96,6 @@ def _in_name(value: Any) -> str:
 def eval_step(epochs: int) -> int:
     """Validate about five times, and always after the last epoch."""
     return max((step for step in range(1, epochs // 4 + 1) if epochs % step == 0), default=1)
-
-
-def no_figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
-    return {}
 
 
 def no_remarks(asked: Asked, runs: Sequence[Run]) -> list[str]:
@@ -111,24 +111,25 @@ class Experiment:
         brief: One line for `list`.
         runs: The runs to be made.
         table: Rows from the finished runs, also while some are missing.
-        figures: Pictures by the ending of their file's name, once all runs are finished.
+        draw: The picture, once all runs are finished.
         remarks: Markdown lines below the table: the paper's figures, tests, conclusions.
-        measure: What to compute once from each finished run's folder, and keep there; found as run["measured"]. What
-            begins with _ is too long for the reports and stays in the folder.
+        measure: What to compute once from each finished run's folder, and keep there; found as run["measured"].
         models: Which models it is for unless others are asked for.
         epochs, taus, shares: Defaults; the quick ones are for ml-100k. 0 epochs: as the settings of each model say.
         several_models: Whether it takes more than one.
+        any_model: Whether it takes models without a temperature, too.
     """
 
     name: str
     brief: str
     runs: Callable[[Asked], list[Spec]]
     table: Callable[[Asked, Sequence[Run]], list[Row]]
-    figures: "Callable[[Asked, Sequence[Run]], dict[str, Figure]]" = no_figures
+    draw: Callable[[Asked, Sequence[Run]], Figure] | None = None
     remarks: Callable[[Asked, Sequence[Run]], list[str]] = no_remarks
     measure: Callable[[SavedRun], dict[str, Any]] | None = None
     models: tuple[str, ...] = ("AdapTauMF",)
     several_models: bool = False
+    any_model: bool = False
     epochs: int = 20
     quick_epochs: int = 6
     taus: tuple[float, ...] = ()

@@ -1,9 +1,10 @@
-"""From the command line to an experiment's reports."""
+"""From the command line to an experiment's files: JSON with everything, the table as CSV, a page, and a picture."""
 
 import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from ...reporting import tables
 from ...reporting.saved_run import SavedRun, data_statistics
 from ...runs import pool, runner
 from ...training.checkpoint import quoted
-from . import EXPERIMENTS, page
+from . import EXPERIMENTS
 from .base import Asked, Experiment, Run
+from .summary import goes_beyond
 
 QUICK_DATASET = "ml-100k"
 
@@ -70,7 +72,7 @@ def asked_of(args: argparse.Namespace, experiment: Experiment, given: dict[str, 
     if len(args.model) > 1 and not experiment.several_models:
         raise OptionError(f"{experiment.name} takes one model at a time, not {' '.join(args.model)}.")
     for model in args.model:
-        if experiment.name != "sota" and not issubclass(recbole.utils.get_model(model), AdapTauRecommender):
+        if not experiment.any_model and not issubclass(recbole.utils.get_model(model), AdapTauRecommender):
             raise OptionError(
                 f"{experiment.name} is about tau, which {model} does not have: choose e.g. --model AdapTauMF."
             )
@@ -89,6 +91,7 @@ def asked_of(args: argparse.Namespace, experiment: Experiment, given: dict[str, 
         taus=getattr(args, "taus", None) or (experiment.quick_taus if args.quick else experiment.taus),
         shares=shares,
         given=given | quoted({"protocol": args.protocol, "data_path": args.data_path}),
+        protocol=args.protocol,
     )
 
 
@@ -96,7 +99,9 @@ def carry_out(args: argparse.Namespace, given: dict[str, Any], command: str) -> 
     pool.check_workers(args.parallel)
     experiment = EXPERIMENTS[args.command]
     asked = asked_of(args, experiment, given)
-    output = args.output or Path("results/paper") / f"{asked.dataset}-{'quick' if args.quick else args.protocol}"
+    kind = "quick" if args.quick else args.protocol
+    output = args.output or Path("runs/experiment/paper") / f"{asked.dataset}-{kind}"
+    asked = replace(asked, root=output)
     name = f"{experiment.name}-{'-'.join(asked.models)}"
     specs = experiment.runs(asked)
     configs = runner.check(specs, output)
@@ -122,43 +127,59 @@ def carry_out(args: argparse.Namespace, given: dict[str, Any], command: str) -> 
     }
 
     def write(records: list[Run]) -> None:
-        runs = with_measures(experiment, specs, records, output)
-        drawn = experiment.figures(asked, runs) if len(runs) == len(specs) else {}
+        runs = with_measures(experiment, records, output)
         rows, remarks = experiment.table(asked, runs), experiment.remarks(asked, runs)
-        for file, content in page.files(name, {**about, "runs": _shortened(runs)}, rows, remarks, drawn).items():
-            tables.write(output / file, content)
+        data = {**about, "runs": runs, "table": rows, "remarks": remarks}
+        drawn = experiment.draw is not None and len(runs) == len(specs)
+        if experiment.draw is not None and drawn:
+            tables.write(output / f"{name}.png", experiment.draw(asked, runs))
+        tables.write(output / f"{name}.json", data)
+        tables.write(output / f"{name}.csv", tables.as_csv(rows))
+        tables.write(output / f"{name}.md", page(data, f"{name}.png" if drawn else None))
 
     runner.carry_out(specs, output, write, args.parallel)
     print((output / f"{name}.md").read_text(encoding="utf-8"))
     print(f"written to {output}")
 
 
-def with_measures(
-    experiment: Experiment, specs: Sequence[runner.Spec], records: Sequence[Run], root: Path
-) -> list[Run]:
-    """The records with their models, and with what the experiment measures in each run's folder, kept there."""
-    models = {spec.name: spec.model for spec in specs}
+def with_measures(experiment: Experiment, records: Sequence[Run], root: Path) -> list[Run]:
+    """The records with what the experiment measures in each run's folder, kept there."""
+    if experiment.measure is None:
+        return list(records)
     runs = []
     for record in records:
-        run = {**record, "model": models[record["name"]]}
-        if experiment.measure is not None:
-            kept = root / record["folder"] / f"{experiment.name}.json"
-            if not kept.is_file():
-                tables.write(kept, experiment.measure(SavedRun(root / record["folder"])))
-            run["measured"] = _read_json(kept)
-        runs.append(run)
+        kept = root / record["folder"] / f"{experiment.name}.json"
+        if not kept.is_file():
+            tables.write(kept, experiment.measure(SavedRun(root / record["folder"])))
+        runs.append({**record, "measured": _read_json(kept)})
     return runs
 
 
-def _shortened(runs: Sequence[Run]) -> list[Run]:
-    """Without the measures that are too long for a report."""
-    return [
-        {
-            **run,
-            **({"measured": {k: v for k, v in run["measured"].items() if k[0] != "_"}} if "measured" in run else {}),
-        }
-        for run in runs
+def page(data: dict[str, Any], picture: str | None) -> str:
+    """The experiment's Markdown."""
+    plain = tables.methods([run for run in data["runs"] if not goes_beyond(run)]) or " and ".join(data["models"])
+    lines = tables.opening(f"{data['experiment']}: {plain} on {data['dataset']}", data)
+    size, seeds = data["data"], data["seeds"]
+    parts = ", ".join(f"{part} {size[part]:,}" for part in ("train", "valid", "test"))
+    length = f"of {data['epochs']} epochs" if data["epochs"] else "until each model stops"
+    lines += [
+        data["brief"],
+        "",
+        f"Data: {data['dataset']}, {size['users']:,} users, {size['items']:,} items, interactions: {parts}; training "
+        f"density {100 * size['density']:.3g} %.",
+        "",
+        f"Runs {length}, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}. {data['runs_asked']} runs, "
+        f"{tables.seconds(sum(run['seconds'] for run in data['runs']))} s of training and validation in all.",
+        "",
+        *tables.as_markdown(data["table"]),
     ]
+    for remark in data["remarks"]:
+        lines += ["", remark]
+    if data.get("agreement"):
+        lines += ["", f"**Agreement with the paper:** {data['agreement']}"]
+    if picture:
+        lines += ["", f"![{data['experiment']}]({picture})"]
+    return "\n".join([*lines, ""])
 
 
 def _read_json(path: Path) -> dict[str, Any]:

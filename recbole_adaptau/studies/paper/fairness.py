@@ -1,19 +1,17 @@
 """Figure 3: recall by popularity of the items for each strategy, beside RecBole's measures of concentration."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ...reporting import plots
 from ...reporting.saved_run import SavedRun
 from ...reporting.tables import spread
 from ...runs.runner import Spec
 from ...training.toplists import GROUPS
-from .base import Asked, Experiment, Row, Run
+from .base import Asked, Experiment, Figure, Row, Run
 from .summary import chosen, figures_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MEASURES = {
     "giniindex@20": "Gini",
@@ -24,12 +22,7 @@ MEASURES = {
 
 
 def runs(asked: Asked) -> list[Spec]:
-    made = []
-    for seed in asked.seeds:
-        made += [asked.strategy("none", seed), *asked.grid(seed)]
-        made += [asked.strategy(name, seed) for name in ("adaptive", "adaptive_user")]
-        made.append(asked.recipe(seed))
-    return made
+    return [spec for seed in asked.seeds for spec in asked.compared(seed)]
 
 
 def measure(run: SavedRun) -> dict[str, Any]:
@@ -64,9 +57,7 @@ def remarks(asked: Asked, runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
-    from ...reporting import plots
-
+def draw(asked: Asked, runs: Sequence[Run]) -> Figure:
     groups = chosen(runs)
     figure, ((panel,),) = plots.panels(width=9.0, height=4.2)
     names = [str(number + 1) for number in range(GROUPS)]
@@ -74,8 +65,7 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
     panel.set_xlabel("popularity group (10 = most popular items)")
     panel.set_ylabel("part of test recall@20")
     panel.legend(fontsize=8)
-    figure.suptitle(asked.described("Recall by popularity"), fontsize=10)
-    return {"": figure}
+    return plots.titled(figure, asked.described("Recall by popularity"))
 
 
 EXPERIMENT = Experiment(
@@ -83,7 +73,7 @@ EXPERIMENT = Experiment(
     brief="Figure 3: recall by popularity group for each strategy, with Gini, coverage and popularity.",
     runs=runs,
     table=table,
-    figures=figures,
+    draw=draw,
     remarks=remarks,
     measure=measure,
     taus=(0.1, 0.15, 0.2),

@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ...reporting import plots
 from ...reporting.gradient import chosen_users, gradient, gradient_curve
 from ...reporting.saved_run import SavedRun
 from ...runs.runner import Spec
-from .base import Asked, Experiment, Row, Run
+from .base import Asked, Experiment, Figure, Row, Run
 from .summary import TITLES, best_of_grid, figures_of, grouped
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CURVE = np.geomspace(0.02, 1.0, 40)
 
@@ -54,11 +52,9 @@ def peak(taus: Sequence[float], values: Sequence[float]) -> float:
 
 def remarks(asked: Asked, runs: Sequence[Run]) -> list[str]:
     said = [
-        "The mean gradient magnitude is E_u[2/(m tau) s (1 − s)], s the softmax mass of a user's training "
-        "positives over "
-        "all m items, from up to 2048 users spread evenly over the data; the bound is 2/(m tau) (E s − (E "
-        "s)²), Lemma 2 "
-        "with tau itself for T. Each row was trained at its own temperature and is measured at it."
+        "The mean gradient magnitude is E_u[2/(m tau) s (1 − s)], s the softmax mass of a user's training positives "
+        "over all m items, from up to 2048 users spread evenly over the data; the bound is 2/(m tau) (E s − (E s)²), "
+        "Lemma 2 with tau itself for T. Each row was trained at its own temperature and is measured at it."
     ]
     fixed = [run for run in runs if "tau" in run["settings"]]
     adaptive = [run for run in runs if "tau" not in run["settings"]]
@@ -69,16 +65,13 @@ def remarks(asked: Asked, runs: Sequence[Run]) -> list[str]:
         best, tau_0 = best_of_grid(fixed)[0]["settings"]["tau"], mean(run["tau_0"] for run in adaptive)
         said.append(
             f"Largest gradient among the trained runs at tau = {trained:g}; best by validation at tau = {best:g}; "
-            "tau_0 = "
-            f"{tau_0:.3f}. On the embeddings of Adap-tau_0 (seed {adaptive[0]['seed']}) the exact curve peaks at "
-            f"{peak(curve['tau'], curve['exact']):.3f} and the bound at {peak(curve['tau'], curve['bound']):.3f}."
+            f"tau_0 = {tau_0:.3f}. On the embeddings of Adap-tau_0 (seed {adaptive[0]['seed']}) the exact curve peaks "
+            f"at {peak(curve['tau'], curve['exact']):.3f} and the bound at {peak(curve['tau'], curve['bound']):.3f}."
         )
     return said
 
 
-def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
-    from ...reporting import plots
-
+def draw(asked: Asked, runs: Sequence[Run]) -> Figure:
     by_tau = grouped([run for run in runs if "tau" in run["settings"]], lambda run: run["settings"]["tau"])
     adaptive = [run for run in runs if "tau" not in run["settings"]]
     taus = sorted(by_tau)
@@ -89,21 +82,11 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
         trained.plot(taus, values, label=name, **plots.style(number))
         if key == "exact":
             place = int(np.argmax(values))
-            trained.plot(
-                taus[place], values[place], "o", ms=13, mfc="none", mec="black", label=f"peak: tau = {taus[place]:g}"
-            )
+            plots.ring(trained, taus[place], values[place], f"peak: tau = {taus[place]:g}")
         curve = np.mean([run["measured"]["curve"][key] for run in adaptive], axis=0)
         still.plot(CURVE, curve, label=name, **plots.style(number, markers=False))
         if key == "exact":
-            still.plot(
-                CURVE[curve.argmax()],
-                curve.max(),
-                "o",
-                ms=11,
-                mfc="none",
-                mec="black",
-                label=f"peak: {CURVE[curve.argmax()]:.3f}",
-            )
+            plots.ring(still, CURVE[curve.argmax()], curve.max(), f"peak: {CURVE[curve.argmax()]:.3f}")
     recall.plot(
         taus, [figures_of(by_tau[tau])["recall@20"]["mean"] for tau in taus], label="fixed tau", **plots.style(0)
     )
@@ -117,8 +100,7 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
         plots.tau_axis(panel, taus)
         panel.set_ylabel("test recall@20" if panel is recall else "mean |dL/df(u, i)|")
         panel.legend(fontsize=8)
-    figure.suptitle(asked.described("Gradient against tau"), fontsize=10)
-    return {"": figure}
+    return plots.titled(figure, asked.described("Gradient against tau"))
 
 
 EXPERIMENT = Experiment(
@@ -126,7 +108,7 @@ EXPERIMENT = Experiment(
     brief="Appendix figure: gradient magnitude against tau, exactly and by the bound, beside recall.",
     runs=runs,
     table=table,
-    figures=figures,
+    draw=draw,
     remarks=remarks,
     measure=measure,
     taus=(0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0),

@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ...reporting import plots
 from ...reporting.saved_run import SavedRun
 from ...runs.runner import Spec
 from ...training.toplists import GROUPS
-from .base import PAPER, Asked, Experiment, Row, Run
+from .base import PAPER, Asked, Experiment, Figure, Row, Run
 from .summary import TITLES, figures_of, grouped, label
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # A falling learning rate would bring everything to rest, and every epoch is looked at.
 EVERY_EPOCH = {"record_groups": True, "eval_step": 1, "lr_schedule": "constant", "learning_rate": 0.001}
@@ -72,15 +70,13 @@ def remarks(asked: Asked, runs: Sequence[Run]) -> list[str]:
         middle = scores[len(scores) // 2]
         said.append(
             f"{name}: test recall@20 {figures_of(group)['recall@20']['mean']:.4f}; validation recall@20 best "
-            f"{best:.4f}, "
-            f"last {last:.4f}; mean logit of a positive {middle:.2f} half-way and {scores[-1]:.2f} at the end."
+            f"{best:.4f}, last {last:.4f}; mean logit of a positive {middle:.2f} half-way and {scores[-1]:.2f} at the "
+            "end."
         )
     return said
 
 
-def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
-    from ...reporting import plots
-
+def draw(asked: Asked, runs: Sequence[Run]) -> Figure:
     groups = grouped(runs, label)
     plain = groups[TITLES["none"]]
     figure, drawn = plots.panels(2, 2)
@@ -88,8 +84,7 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
     epochs = over_runs(plain, "epoch")
     for number, line in enumerate(over_runs(plain, "norms").T):
         shade = str(0.8 - 0.8 * number / (GROUPS - 1))
-        dash = plots.DASHES[0] if number % 2 else plots.DASHES[1]
-        norms.plot(epochs, line, color=shade, linestyle=dash, label=str(number + 1))
+        norms.plot(epochs, line, color=shade, linestyle=plots.dash(1 - number % 2), label=str(number + 1))
     norms.set(xlabel="epoch", ylabel="mean item embedding norm", title="(a) No norm, by popularity group")
     norms.legend(title="group", fontsize=7, ncols=2, title_fontsize=8)
     values = {name: over_runs(group, "test_recall") for name, group in groups.items()}
@@ -105,8 +100,7 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
     curve.set(xlabel="epoch", ylabel="validation recall@20", title="(d) Recall by epoch")
     for panel in (scores, curve):
         panel.legend(fontsize=8)
-    figure.suptitle(asked.described("Embedding magnitude"), fontsize=10)
-    return {"": figure}
+    return plots.titled(figure, asked.described("Embedding magnitude"))
 
 
 EXPERIMENT = Experiment(
@@ -114,7 +108,7 @@ EXPERIMENT = Experiment(
     brief="Figure 1: embedding norms, recall by popularity group and scores of positives by epoch.",
     runs=runs,
     table=table,
-    figures=figures,
+    draw=draw,
     remarks=remarks,
     measure=measure,
     epochs=60,

@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...reporting import plots
 from ...runs.runner import Spec
 from ..published import NOISE
-from .base import Asked, Experiment, Row, Run
+from .base import Asked, Experiment, Figure, Row, Run
 from .summary import TITLES, chosen, figures_of, grouped
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def runs(asked: Asked) -> list[Spec]:
@@ -47,15 +45,12 @@ def table(asked: Asked, runs: Sequence[Run]) -> list[Row]:
 def remarks(asked: Asked, runs: Sequence[Run]) -> list[str]:
     return [
         "Noise is a share of each user's training positives, to the nearest whole number: items the user has in no "
-        "part of the data, drawn uniformly by the run's seed, added to the training part only. Grid search "
-        "and Adap-tau of "
-        "one seed meet the same noise."
+        "part of the data, drawn uniformly by the run's seed, added to the training part only. Grid search and "
+        "Adap-tau of one seed meet the same noise."
     ]
 
 
-def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
-    from ...reporting import plots
-
+def draw(asked: Asked, runs: Sequence[Run]) -> Figure:
     shares = grouped(runs, share_of)
     places = [100 * share for share in shares]
     figure, ((recall, temperature),) = plots.panels(2)
@@ -73,8 +68,7 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
     temperature.set(xlabel="false positives added (% of each user's positives)", ylabel="temperature tau")
     for panel in (recall, temperature):
         panel.legend()
-    figure.suptitle(asked.described("Noise for all users"), fontsize=10)
-    return {"": figure}
+    return plots.titled(figure, asked.described("Noise for all users"))
 
 
 EXPERIMENT = Experiment(
@@ -82,7 +76,7 @@ EXPERIMENT = Experiment(
     brief="Robustness table: 10 to 50 % false positives, grid search against Adap-tau, and the tau chosen.",
     runs=runs,
     table=table,
-    figures=figures,
+    draw=draw,
     remarks=remarks,
     taus=(0.1, 0.15, 0.2, 0.25),
     quick_taus=(0.15, 0.25),

@@ -1,19 +1,17 @@
 """Figure 6: random groups of users with different noise, and whether their temperatures come in that order."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
 
 from ...data.noise import user_groups
+from ...reporting import plots
 from ...reporting.saved_run import SavedRun
 from ...reporting.tables import spread
 from ...runs.runner import Spec
-from .base import Asked, Experiment, Row, Run
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from .base import Asked, Experiment, Figure, Row, Run
 
 QUANTILES = np.linspace(0, 1, 401)
 
@@ -73,9 +71,7 @@ def remarks(asked: Asked, runs: Sequence[Run]) -> list[str]:
     return said
 
 
-def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
-    from ...reporting import plots
-
+def draw(asked: Asked, runs: Sequence[Run]) -> Figure:
     figure, ((density, medians),) = plots.panels(2)
     values = [
         np.concatenate([run["measured"]["quantiles"][place] for run in runs]) for place in range(len(asked.shares))
@@ -95,8 +91,7 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
     medians.set(
         xlabel="false positives added (% of each user's positives)", ylabel="temperature tau_u (box: quartiles)"
     )
-    figure.suptitle(asked.described("Noise by group of users"), fontsize=10)
-    return {"": figure}
+    return plots.titled(figure, asked.described("Noise by group of users"))
 
 
 EXPERIMENT = Experiment(
@@ -104,7 +99,7 @@ EXPERIMENT = Experiment(
     brief="Figure 6: four random user groups with 10 to 40 % noise, and the order of their tau_u.",
     runs=runs,
     table=table,
-    figures=figures,
+    draw=draw,
     remarks=remarks,
     measure=measure,
     shares=(0.1, 0.2, 0.3, 0.4),

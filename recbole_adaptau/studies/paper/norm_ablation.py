@@ -1,15 +1,12 @@
 """Table 1: what normalising the embeddings of users, of items, of both, or of none is worth."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from ...reporting import plots
 from ...runs.runner import Spec
 from ..published import NORMALISATION
-from .base import Asked, Experiment, Row, Run
+from .base import Asked, Experiment, Figure, Row, Run
 from .summary import best_of_grid, figures_of, grouped
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def runs(asked: Asked) -> list[Spec]:
@@ -41,16 +38,13 @@ def table(asked: Asked, runs: Sequence[Run]) -> list[Row]:
     return rows
 
 
-def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
-    from ...reporting import plots
-
+def draw(asked: Asked, runs: Sequence[Run]) -> Figure:
     rows = table(asked, runs)
     figure, ((panel,),) = plots.panels()
     plots.accuracies(panel, [row["users-items"] for row in rows], rows, len(asked.seeds) > 1)
     panel.set_xlabel("normalised: users-items")
-    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    figure.suptitle(asked.described("Normalisation"), fontsize=10)
-    return {"": figure}
+    plots.legend_below(figure, panel)
+    return plots.titled(figure, asked.described("Normalisation"))
 
 
 EXPERIMENT = Experiment(
@@ -58,7 +52,7 @@ EXPERIMENT = Experiment(
     brief="Table 1: embeddings of users and items normalised or not (N-N, Y-N, N-Y, Y-Y).",
     runs=runs,
     table=table,
-    figures=figures,
+    draw=draw,
     taus=(0.1, 0.15, 0.2),
     quick_taus=(0.15, 0.25),
 )

@@ -25,13 +25,14 @@ def grouped(runs: Sequence[Run], key: Callable[[Run], Hashable]) -> dict[Any, li
     return groups
 
 
-def is_recipe(run: Run) -> bool:
-    return "popularity_prior" in run["settings"]
+def goes_beyond(run: Run) -> bool:
+    """Whether the run has the recipe plus, beside runs that do not."""
+    return "recipe" in run["settings"]
 
 
 def label(run: Run) -> str:
-    """The paper's name of a run's strategy, or that it is our recipe."""
-    return "our defaults" if is_recipe(run) else TITLES[run["settings"]["tau_strategy"]]
+    """The paper's name of a run's strategy, or the method's where it goes beyond the paper."""
+    return run["method"] if goes_beyond(run) else TITLES[run["settings"]["tau_strategy"]]
 
 
 def best_of_grid(runs: Sequence[Run]) -> list[Run]:

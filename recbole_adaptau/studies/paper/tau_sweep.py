@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ...reporting import plots
 from ...reporting.saved_run import SavedRun
 from ...runs.runner import Spec
 from ..published import BEST_TAU
-from .base import Asked, Experiment, Row, Run
+from .base import Asked, Experiment, Figure, Row, Run
 from .summary import TITLES, best_of_grid, figures_of, grouped
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PERSONAL = ("adaptive_user", "learned_user")
 QUANTILES = np.linspace(0, 1, 201)
@@ -72,9 +70,7 @@ def remarks(asked: Asked, runs: Sequence[Run]) -> list[str]:
     return [said]
 
 
-def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
-    from ...reporting import plots
-
+def draw(asked: Asked, runs: Sequence[Run]) -> Figure:
     by_name = grouped(runs, lambda run: run["settings"]["tau_strategy"])
     curve = grouped(by_name["fixed"], lambda run: run["settings"]["tau"])
     taus = sorted(curve)
@@ -111,8 +107,7 @@ def figures(asked: Asked, runs: Sequence[Run]) -> "dict[str, Figure]":
     handles = [*panel.get_legend_handles_labels()[0], *shade.get_legend_handles_labels()[0]]
     labels = [handle.get_label() for handle in handles]
     figure.legend(handles, labels, fontsize=8, loc="outside lower center", ncols=3)
-    figure.suptitle(asked.described("Recall against tau"), fontsize=10)
-    return {"": figure}
+    return plots.titled(figure, asked.described("Recall against tau"))
 
 
 EXPERIMENT = Experiment(
@@ -120,7 +115,7 @@ EXPERIMENT = Experiment(
     brief="Figures 2 and 4: recall@20 against a fixed tau, beside Adap-tau, Cu-tau and their tau_u.",
     runs=runs,
     table=table,
-    figures=figures,
+    draw=draw,
     remarks=remarks,
     measure=measure,
     taus=(0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0),

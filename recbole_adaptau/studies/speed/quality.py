@@ -7,6 +7,7 @@ from typing import Any
 from tqdm import tqdm
 
 from ...errors import DataError, OptionError
+from ...recipe import method_name
 from ...runs.folder import RunFolder
 from ..leaderboard.entries import common, entries
 from .learning import learning_curve, points
@@ -24,13 +25,15 @@ def study(
     for entry in tqdm(entries([peer, *models], dataset), desc=f"time to quality, {dataset}", disable=None):
         settings = {**common(), **entry.trials[0], "fast_propagation": False, "seed": seed, "data_path": data_path}
         settings |= {} if budget is None else {"budget_minutes": budget}
-        folder = run_root / f"{dataset}-{entry.model}-{seed}"
-        about[entry.model] = {"settings": entry.trials[0], "source": entry.source}
-        curves[entry.model] = learning_curve(entry.model, dataset, settings, folder, METRIC)
+        settings |= {} if entry.recipe == "none" else {"recipe": entry.recipe}
+        folder = run_root / f"{dataset}-{entry.name}-{seed}"
+        about[entry.name] = {"settings": entry.trials[0], "source": entry.source}
+        curves[entry.name] = learning_curve(entry.model, dataset, settings, folder, METRIC)
     return {
         "dataset": dataset,
         "peer": peer,
         "metric": METRIC,
+        "protocol": "honest",
         "seed": seed,
         "budget_minutes": budget,
         "models": about,
@@ -43,15 +46,15 @@ def of_saved(folders: Sequence[str], peer: str) -> dict[str, Any]:
     curves, about, told = {}, {}, []
     for run in map(RunFolder.existing, folders):
         settings = run.settings()
-        model = settings["model"]
-        if model in curves:
-            raise OptionError(f"{run.path} is a second run of {model}: name one run a model.")
-        curves[model] = points(run, METRIC)
-        if not curves[model]:
+        name = method_name(settings["model"], settings.get("recipe"))
+        if name in curves:
+            raise OptionError(f"{run.path} is a second run of {name}: name one run a model.")
+        curves[name] = points(run, METRIC)
+        if not curves[name]:
             raise DataError(f"{run.path} has validated no epoch yet.")
         kept = ("learning_rate", "train_batch_size", "n_layers", "reg_weight", "fast_propagation")
         shown = {key: settings[key] for key in kept if settings.get(key) is not None}
-        about[model] = {"settings": shown, "source": f"A saved run, {run.path.name}."}
+        about[name] = {"settings": shown, "source": f"A saved run, {run.path.name}."}
         told.append(
             {"protocol": settings.get("protocol") or "honest"}
             | {key: settings.get(key) for key in ("dataset", "seed", "budget_minutes")}
@@ -60,10 +63,8 @@ def of_saved(folders: Sequence[str], peer: str) -> dict[str, Any]:
         raise OptionError(f"--runs must name a run of {peer} (--peer) and at least one of another model.")
     if differ := [key for key in told[0] if len({repr(of_run[key]) for of_run in told}) > 1]:
         raise OptionError(f"--runs: these runs cannot be compared, they differ in {', '.join(differ)}.")
-    shared = {key: told[0][key] for key in ("dataset", "seed", "budget_minutes")}
-    return {**shared, "peer": peer, "metric": METRIC, "models": about, "curves": curves} | times_to_quality(
-        curves, peer
-    )
+    found = {"peer": peer, "metric": METRIC, "models": about, "curves": curves}
+    return {**told[0], **found, **times_to_quality(curves, peer)}
 
 
 def times_to_quality(curves: dict[str, list[tuple[int, float, float]]], peer: str) -> dict[str, Any]:

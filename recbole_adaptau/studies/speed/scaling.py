@@ -59,7 +59,7 @@ def measure_point(point: dict[str, Any], batches: int = 12) -> dict[str, float]:
     users, items = power_law_pairs(point["users"], point["items"], point["interactions"])
     settings = {
         "negatives": point["mode"],
-        "num_negatives": point["negatives"],
+        **({"num_negatives": point["negatives"]} if point["mode"] == "shared" else {}),
         "embedding_size": point["d"],
         "train_batch_size": BATCH,
         "learner": point["learner"],

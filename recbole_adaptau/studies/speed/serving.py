@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from ...recipe import method_name
 from ...runs.folder import RunFolder
 from ...serving import Recommender
 from ...serving.tables import write_table
@@ -24,7 +25,7 @@ def measure(run_folder: str, k: int, rounds: int) -> dict[str, Any]:
         ranking_bytes = peak()
     settings = RunFolder(run_folder).settings()
     return {
-        "model": settings["model"],
+        "model": method_name(settings["model"], settings.get("recipe")),
         "dataset": settings["dataset"],
         "users": len(recommender.user_ids) - 1,
         "items": len(recommender.item_ids) - 1,
