@@ -1,8 +1,16 @@
-"""Adap-tau for RecBole: importing this package repairs RecBole for today's libraries and adds our models to it."""
+"""Adap-tau for RecBole: with this package imported, RecBole is repaired for today's libraries and knows our models.
 
-from . import _setup as _setup
-from .model.registry import adapt, register
-from .runs.quick_start import load_data_and_model, objective_function, resume, run_processes, run_recbole_adaptau
+Neither RecBole nor PyTorch is imported before it is needed; see `_setup`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from . import _setup
+
+if TYPE_CHECKING:
+    from .model.registry import adapt, register
+    from .runs.quick_start import load_data_and_model, objective_function, resume, run_processes, run_recbole_adaptau
 
 __version__ = "0.1.0"
 
@@ -15,3 +23,16 @@ __all__ = [
     "run_processes",
     "run_recbole_adaptau",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The public functions, imported when they are first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    source = ".model.registry" if name in ("adapt", "register") else ".runs.quick_start"
+    found = getattr(import_module(source, __name__), name)
+    globals()[name] = found
+    return found
+
+
+_setup.wait_for_recbole()

@@ -122,7 +122,7 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_works(tmp_path):
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in error
-    assert "Continue with: --resume=run" in error
+    assert "Continue with: recbole-adaptau train --resume=run" in error
     done = len(run.read_epochs())
     assert run.last.is_file() and not run.is_complete and done >= 2
     # Go on, but not for two hundred epochs.
