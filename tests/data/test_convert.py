@@ -309,7 +309,7 @@ def test_the_command_prints_the_report_and_what_to_run_next(tmp_path: Path, caps
     arguments = ["convert", "--source", str(source), "--name", "tiny", "--output", str(tmp_path / "out")]
     assert command.main(arguments) == 0
     printed = capsys.readouterr().out
-    assert f"python run_recbole_adaptau.py --dataset=tiny --data_path={tmp_path / 'out'}\n" in printed
+    assert f"recbole-adaptau train --dataset=tiny --data_path={tmp_path / 'out'}\n" in printed
     assert "--protocol=paper" in printed
     assert ["users", "3"] in [line.split() for line in printed.splitlines()]
     assert command.main(arguments) == 2

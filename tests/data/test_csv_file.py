@@ -102,7 +102,7 @@ def test_the_command_reports_and_goes_on_to_training(capsys):
     printed = capsys.readouterr().out
     rows = [line.split()[:3] for line in printed.splitlines()]
     assert ["users", "2", "column"] in rows and ["duplicates", "dropped", "1"] in rows
-    assert "python run_recbole_adaptau.py --dataset=shop\n" in printed and "--protocol" not in printed
+    assert "recbole-adaptau train --dataset=shop\n" in printed and "--protocol" not in printed
     for wrong in (arguments, ["csv", "--source", "shpo.csv", "--name", "b"]):
         assert command.main(wrong) == 2
         assert capsys.readouterr().err.startswith("error: ")

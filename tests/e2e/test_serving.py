@@ -12,7 +12,7 @@ from scipy.sparse import load_npz
 
 import recbole_adaptau
 from recbole_adaptau.cli import export, recommend
-from recbole_adaptau.cli.recommend import Recommender
+from recbole_adaptau.serving import Recommender
 from tests.conftest import checkerboard, write_inter
 
 pytestmark = pytest.mark.e2e
