@@ -7,8 +7,7 @@ from pathlib import Path
 from ..reporting.analysis import files
 from ..reporting.saved_run import SavedRun
 from ..reporting.tables import write
-from .arguments import new_parser
-from .command import exit_code, need_matplotlib
+from .command import exit_code, need_matplotlib, new_parser
 
 PROGRAM = "recbole-adaptau analyse"
 EXAMPLES = f"""examples:

@@ -28,17 +28,6 @@ STOPPABLE = (
 )
 
 
-def new_parser(prog: str, description: str, epilog: str, **more: Any) -> argparse.ArgumentParser:
-    """A parser that leaves the lines of its texts as they are."""
-    return argparse.ArgumentParser(
-        prog=prog,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        **more,
-    )
-
-
 def add_data_arguments(command: argparse.ArgumentParser, output: str, parallel: int = 0) -> None:
     """What every verb over several runs takes; `parallel` is the default number of processes."""
     command.add_argument(

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from .arguments import new_parser
-from .command import exit_code, need_matplotlib, typed
+from .command import exit_code, need_matplotlib, new_parser, typed
 
 EXAMPLE = """examples:
   recbole-adaptau bench speed --dataset gowalla ml-1m

@@ -1,5 +1,6 @@
 """What all verbs have in common: exit codes, errors in one line, and a quiet end when nobody reads the output."""
 
+import argparse
 import os
 import select
 import shlex
@@ -7,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from logging import NOTSET, disable
+from typing import Any
 
 from ..errors import AdapTauError, OptionError
 
@@ -62,6 +64,17 @@ def exit_code(
 def typed(verb: str, words: Sequence[str]) -> str:
     """The command as somebody would type it."""
     return shlex.join([PROGRAM, verb, *words])
+
+
+def new_parser(prog: str, description: str, epilog: str, **more: Any) -> argparse.ArgumentParser:
+    """A parser that leaves the lines of its texts as they are."""
+    return argparse.ArgumentParser(
+        prog=prog,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **more,
+    )
 
 
 def need_matplotlib() -> None:

@@ -10,8 +10,8 @@ from ..runs.pool import check_workers
 from ..studies.leaderboard.board import Board
 from ..studies.leaderboard.entries import FIRST_SEED, MODELS, common, entries
 from ..training.checkpoint import quoted
-from .arguments import TAKEN, add_data_arguments, given_settings, new_parser, refuse_twice
-from .command import RESUMABLE, exit_code, typed
+from .arguments import TAKEN, add_data_arguments, given_settings, refuse_twice
+from .command import RESUMABLE, exit_code, new_parser, typed
 
 PROGRAM = "recbole-adaptau compare"
 EXAMPLES = f"""examples:

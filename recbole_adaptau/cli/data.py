@@ -6,8 +6,7 @@ from pathlib import Path
 
 from ..data.convert import convert_lightgcn
 from ..data.csv_file import USUAL, convert_csv
-from .arguments import new_parser
-from .command import exit_code, typed
+from .command import exit_code, new_parser, typed
 
 EXAMPLE = """\
 example:

@@ -18,8 +18,8 @@ from ..studies.paper import EXPERIMENTS
 from ..studies.paper import command as paper
 from ..studies.study import Study
 from ..training.checkpoint import quoted
-from .arguments import STOPPABLE, TAKEN, add_data_arguments, given_settings, new_parser, refuse_twice
-from .command import RESUMABLE, exit_code, need_matplotlib, typed
+from .arguments import STOPPABLE, TAKEN, add_data_arguments, given_settings, refuse_twice
+from .command import RESUMABLE, exit_code, need_matplotlib, new_parser, typed
 
 PROGRAM = "recbole-adaptau experiment"
 EXAMPLES = {

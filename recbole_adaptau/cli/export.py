@@ -6,8 +6,8 @@ from logging import INFO
 from pathlib import Path
 
 from ..serving.export import export
-from .arguments import add_run_arguments, new_parser
-from .command import exit_code
+from .arguments import add_run_arguments
+from .command import exit_code, new_parser
 
 PROGRAM = "recbole-adaptau export"
 EXAMPLES = f"""examples:

@@ -12,8 +12,8 @@ from ..data.text import read_text
 from ..errors import DataError, OptionError
 from ..serving.recommender import Recommender
 from ..serving.tables import WRITERS, check_output, format_table, write_table
-from .arguments import add_run_arguments, new_parser
-from .command import exit_code
+from .arguments import add_run_arguments
+from .command import exit_code, new_parser
 
 PROGRAM = "recbole-adaptau recommend"
 EXAMPLES = f"""examples:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..reporting.html.page import write_report
-from .arguments import new_parser
-from .command import exit_code
+from .command import exit_code, new_parser
 
 PROGRAM = "recbole-adaptau report"
 EXAMPLES = f"""examples:

@@ -8,8 +8,7 @@ import pandas as pd
 
 from ..errors import DataError, OptionError
 from ..serving.recommender import Recommender
-from .arguments import new_parser
-from .command import exit_code
+from .command import exit_code, new_parser
 from .recommend import add_table_arguments, check_table_arguments, known, show_or_write
 
 PROGRAM = "recbole-adaptau similar"

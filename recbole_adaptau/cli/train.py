@@ -8,8 +8,8 @@ from ..distributed.launcher import PORT, TIMEOUT
 from ..errors import OptionError
 from ..runs.folder import RunFolder
 from ..runs.quick_start import resume, run_processes
-from .arguments import existing, new_parser, parse_settings
-from .command import exit_code
+from .arguments import existing, parse_settings
+from .command import exit_code, new_parser
 
 EXAMPLES = """examples:
   %(prog)s                                              AdapTauLightGCN on ml-100k

@@ -11,8 +11,8 @@ from ..runs import pool, runner
 from ..studies import tuning
 from ..studies.study import Study
 from ..training.checkpoint import quoted
-from .arguments import STOPPABLE, TAKEN, add_data_arguments, given_settings, new_parser
-from .command import RESUMABLE, exit_code, need_matplotlib, typed
+from .arguments import STOPPABLE, TAKEN, add_data_arguments, given_settings
+from .command import RESUMABLE, exit_code, need_matplotlib, new_parser, typed
 
 PROGRAM = "recbole-adaptau tune"
 EXAMPLES = f"""examples:
