@@ -1,8 +1,8 @@
-"""Tune what Adap-tau leaves to tune, on RecBole's HyperTuning; see `python run_hyper.py --help`."""
+"""Tune what Adap-tau leaves to tune, on RecBole's HyperTuning: the same as `recbole-adaptau tune` (see --help)."""
 
 import sys
 
-from recbole_adaptau.cli.experiment import main
+from recbole_adaptau.cli.tune import main
 
 if __name__ == "__main__":
-    sys.exit(main(["tune", *sys.argv[1:]]))
+    sys.exit(main())

@@ -1,4 +1,7 @@
-"""Train and test a model: python run_recbole_adaptau.py --model=AdapTauLightGCN --dataset=ml-1m (see --help)."""
+"""Train and test a model: the same as `recbole-adaptau train` (see --help).
+
+python run_recbole_adaptau.py --model=AdapTauLightGCN --dataset=ml-1m
+"""
 
 import sys
 

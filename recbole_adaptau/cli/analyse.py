@@ -1,149 +1,44 @@
 """`recbole-adaptau analyse RUN_FOLDER`: what a saved run has learned, as pictures and a page."""
 
 import argparse
-import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from scipy.stats import spearmanr
-
-from ..errors import AdapTauError, OptionError
-from ..model import AdapTauRecommender
-from ..reporting.curves import run_label
+from ..reporting.analysis import files
 from ..reporting.saved_run import SavedRun
-from ..reporting.tables import table, title, write
-from ..runs.significance import METRICS, paired
-from ..training.checkpoint import shielded_argv
+from ..reporting.tables import write
+from .command import exit_code, need_matplotlib, new_parser
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+PROGRAM = "recbole-adaptau analyse"
+EXAMPLES = f"""examples:
+  {PROGRAM} runs/ml-100k/AdapTauMF/RUN
+  {PROGRAM} RUN_FOLDER --against OTHER --output pictures
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the verb; returns its exit code."""
+    return exit_code("analyse", _analyse, arguments)
+
+
+def _analyse(words: list[str]) -> None:
+    args = parser().parse_args(words)
+    need_matplotlib()
+    output = args.output or args.run_folder / "analysis"
+    for name, content in files(SavedRun(args.run_folder), SavedRun(args.against) if args.against else None).items():
+        write(output / name, content)
+    print((output / "analysis.md").read_text(encoding="utf-8"))
+    print(f"written to {output}")
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="recbole-adaptau analyse",
-        description="Draw what a saved run has learned: norms and recall by popularity of the items and, for our "
-        "models, the trace of the temperatures and tau_u by activity and by taste for the popular.",
+    made = new_parser(
+        PROGRAM,
+        "Draw what a saved run has learned: norms and recall by popularity of the items and, for our models,\n"
+        "the temperatures by epoch, and tau_u by number of positives and by mean popularity of a user's items.",
+        EXAMPLES,
     )
     made.add_argument("run_folder", type=Path, metavar="RUN_FOLDER", help="what a run has left")
     made.add_argument("--against", type=Path, metavar="OTHER", help="another run: a paired test over their test users")
     made.add_argument("--output", type=Path, help="where the pictures go (default: RUN_FOLDER/analysis)")
     return made
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code (0 done, 2 bad input, 130 interrupted)."""
-    args = parser().parse_args(arguments)
-    try:
-        if find_spec("matplotlib") is None:
-            raise OptionError("pictures need matplotlib: pip install 'recbole_adaptau[plot]'.")
-        with shielded_argv():
-            output = args.output or args.run_folder / "analysis"
-            run = SavedRun(args.run_folder)
-            for name, content in files(run, SavedRun(args.against) if args.against else None).items():
-                write(output / name, content)
-        print((output / "analysis.md").read_text(encoding="utf-8"))
-        print(f"written to {output}")
-    except (AdapTauError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    return 0
-
-
-def against(run: SavedRun, other: SavedRun) -> dict[str, Any]:
-    """Paired tests over the test users of two runs."""
-    tests = {title(metric): vars(paired([run.folder], [other.folder], metric)) for metric in METRICS}
-    return {"run": run_label(other.folder.settings()), **tests}
-
-
-def files(run: SavedRun, other: SavedRun | None = None) -> dict[str, Any]:
-    """The page, its figures as JSON, and the pictures, by file name."""
-    from ..reporting import figures
-
-    drawn: dict[str, Figure] = {"groups": figures.groups_figure(run)}
-    data: dict[str, Any] = {
-        "run": run_label(run.folder.settings()),
-        "data": run.statistics(),
-        "items": np.bincount(run.groups[1:].numpy(), minlength=10).tolist(),
-        "norms": [None if np.isnan(norm) else norm for norm in run.item_norms.tolist()],
-        "recall_by_group": run.test_lists.recall_by_group(run.groups).tolist(),
-        "recall@20": float(run.test_lists.recall().mean()),
-    }
-    if isinstance(run.model, AdapTauRecommender):
-        drawn["trace"] = figures.trace_figure(run.folder.read_epochs())
-        data["tau_0"] = float(run.model.strategy.tau_0)
-        data["tau_u"] = dict(zip(("min", "5 %", "median", "95 %", "max"), _quantiles(run.temperatures), strict=True))
-        if np.ptp(run.temperatures) > 0:
-            drawn["users"] = figures.users_figure(run)
-            data["spearman"] = {
-                "number of positives": rank_correlation(run.activity, run.temperatures),
-                "mean popularity of its items": rank_correlation(run.taste, run.temperatures),
-            }
-    if other is not None:
-        data["against"] = against(run, other)
-    pictures = {f"{name}.png": figure for name, figure in drawn.items()}
-    return {**pictures, "analysis.json": data, "analysis.md": _text(data, list(drawn))}
-
-
-def rank_correlation(first: np.ndarray, second: np.ndarray) -> float | None:
-    """Spearman's; None where one side is the same for everybody."""
-    return float(spearmanr(first, second)[0]) if np.ptp(first) > 0 and np.ptp(second) > 0 else None
-
-
-def _quantiles(values: np.ndarray) -> list[float]:
-    return np.quantile(values, [0.0, 0.05, 0.5, 0.95, 1.0]).tolist()
-
-
-def _text(data: dict[str, Any], pictures: Sequence[str]) -> str:
-    size = data["data"]
-    lines = [
-        f"# {data['run']}",
-        "",
-        f"{size['users']:,} users, {size['items']:,} items; interactions: train {size['train']:,}, valid "
-        f"{size['valid']:,}, test {size['test']:,}. Test recall@20 {data['recall@20']:.4f}.",
-        "",
-    ]
-    if "tau_0" in data:
-        spread = ", ".join(f"{name} {value:.4f}" for name, value in data["tau_u"].items())
-        lines += [f"tau_0 = {data['tau_0']:.4f}; tau_u: {spread}.", ""]
-    if "spearman" in data:
-        found = [f"{name} {value:+.3f}" for name, value in data["spearman"].items() if value is not None]
-        lines += [f"Rank correlation of tau_u with the user's {', '.join(found) or 'figures: all are equal'}.", ""]
-    rows = [
-        [str(number + 1), f"{items:,}", "–" if norm is None else f"{norm:.3f}", f"{recall:.4f}"]
-        for number, (items, norm, recall) in enumerate(
-            zip(data["items"], data["norms"], data["recall_by_group"], strict=True)
-        )
-    ]
-    lines += table(["popularity group (10 = most popular)", "items", "mean norm", "part of recall@20"], rows)
-    if "against" in data:
-        other = dict(data["against"])
-        lines += ["", f"Against {other.pop('run')}, paired over the users both test:", ""]
-        head = ["", "difference", "95 % interval", "users", "p, t-test", "p, Wilcoxon"]
-        lines += table(
-            head,
-            [
-                [
-                    metric,
-                    f"{found['difference']:+.4f}",
-                    f"{found['low']:+.4f} to {found['high']:+.4f}",
-                    f"{found['users']:,}",
-                    f"{found['p']:.2g}",
-                    f"{found['p_wilcoxon']:.2g}",
-                ]
-                for metric, found in other.items()
-            ],
-        )
-    for picture in sorted(pictures):
-        lines += ["", f"![{picture}]({picture}.png)"]
-    return "\n".join([*lines, ""])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,15 +2,13 @@
 
 import argparse
 import json
-import shlex
-import sys
-from collections.abc import Sequence
-from logging import NOTSET, disable
+from collections.abc import Iterator, Sequence
+from logging import CRITICAL
 from pathlib import Path
+from typing import Any
 
-import recbole_adaptau
-
-from ..errors import AdapTauError
+from .. import __version__
+from .command import exit_code, need_matplotlib, new_parser, typed
 
 EXAMPLE = """examples:
   recbole-adaptau bench speed --dataset gowalla ml-1m
@@ -22,77 +20,71 @@ EXAMPLE = """examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    args = _parser().parse_args(words)
-    disable()  # RecBole's log of every model built here is of no interest
-    try:
-        from ..studies.speed import negatives, quality, report, scaling, serving, speed
+    """Run the verb; returns its exit code."""
+    # RecBole's log of every model built here is of no interest.
+    return exit_code("bench", _bench, arguments, "what was saved is kept, and the same command goes on", CRITICAL)
 
-        command = shlex.join(["recbole-adaptau", "bench", *words])
-        about = {"machine": report.machine(), "version": recbole_adaptau.__version__}
-        output = Path(args.output) if args.command != "point" else Path()
-        if args.command == "point":
-            task = json.loads(args.point)
-            print(
-                json.dumps(
-                    scaling.measure_point(task["scale"])
-                    if "scale" in task
-                    else speed.training_memory(task["train"], task["dataset"], task["data_path"])
-                )
+
+def _bench(words: list[str]) -> None:
+    args = parser().parse_args(words)
+    if args.command == "point":
+        print(json.dumps(_point(json.loads(args.point))))
+        return
+    need_matplotlib()
+    from ..studies.speed import report
+
+    about = {"machine": report.machine(), "version": __version__}
+    command = typed("bench", words)
+    for name, found in _measured(args):
+        data = about | found
+        text = getattr(report, f"{args.command}_text")(data, command)
+        draw = getattr(report, f"{args.command}_figure", None)  # serving has none
+        report.write(name, Path(args.output), data, text, draw and draw(data))
+        print(text)
+
+
+def _measured(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The name of each report, and what was measured for it."""
+    from ..studies.speed import negatives, quality, scaling, serving, speed
+
+    if args.command == "speed":
+        for dataset in args.dataset:
+            yield f"speed-{dataset}", speed.measure(dataset, args.data_path, args.rounds, args.seconds)
+    elif args.command == "serving":
+        data = serving.measure(args.run_folder, args.k, args.rounds)
+        yield f"serving-{data['dataset']}", data
+    elif args.command == "scaling":
+        yield f"scaling-{args.model}", scaling.study(args.model)
+    elif args.command == "quality":
+        data = (
+            quality.of_saved(args.runs, args.peer)
+            if args.runs
+            else quality.study(
+                args.dataset, args.data_path, args.peer, args.models, args.budget, args.seed, Path(args.run_root)
             )
-        elif args.command == "speed":
-            for dataset in args.dataset:
-                data = about | speed.measure(dataset, args.data_path, args.rounds, args.seconds)
-                text, figure = report.speed_text(data, command), report.speed_figure(data)
-                report.write(f"speed-{dataset}", output, data, text, figure)
-                print(text)
-        elif args.command == "serving":
-            data = about | serving.measure(args.run_folder, args.k, args.rounds)
-            text = report.serving_text(data, command)
-            report.write(f"serving-{data['dataset']}", output, data, text)
-            print(text)
-        elif args.command == "scaling":
-            data = about | scaling.study(args.model)
-            text, figure = report.scaling_text(data, command), report.scaling_figure(data)
-            report.write(f"scaling-{args.model}", output, data, text, figure)
-            print(text)
-        elif args.command == "quality":
-            found = (
-                quality.of_saved(args.runs, args.peer)
-                if args.runs
-                else quality.study(
-                    args.dataset, args.data_path, args.peer, args.models, args.budget, args.seed, Path(args.run_root)
-                )
-            )
-            data = about | found
-            text, figure = report.quality_text(data, command), report.quality_figure(data)
-            report.write(f"time-to-quality-{data['dataset']}", output, data, text, figure)
-            print(text)
-        else:
-            data = about | negatives.study(args.dataset, args.data_path, args.epochs, args.seed, Path(args.run_root))
-            text, figure = report.negatives_text(data, command), report.negatives_figure(data)
-            report.write(f"negatives-{args.dataset}", output, data, text, figure)
-            print(text)
-    except AdapTauError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        kept = args.command in ("negatives", "quality")
-        print(f"interrupted; {'the same command goes on' if kept else 'nothing was written'}", file=sys.stderr)
-        return 130
-    finally:
-        disable(NOTSET)
-    return 0
+        )
+        yield f"time-to-quality-{data['dataset']}", data
+    else:
+        data = negatives.study(args.dataset, args.data_path, args.epochs, args.seed, Path(args.run_root))
+        yield f"negatives-{args.dataset}", data
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="recbole-adaptau bench",
-        description="Speed and memory, as ratios measured in one run. Let nothing else run meanwhile.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def _point(task: dict[str, Any]) -> Any:
+    """One measurement in a process of its own, whose memory nothing else has touched."""
+    from ..studies.speed import scaling, speed
+
+    if "scale" in task:
+        return scaling.measure_point(task["scale"])
+    return speed.training_memory(task["train"], task["dataset"], task["data_path"])
+
+
+def parser() -> argparse.ArgumentParser:
+    made = new_parser(
+        "recbole-adaptau bench",
+        "Speed and memory, as ratios measured in one run. Let nothing else run meanwhile.",
+        EXAMPLE,
     )
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = made.add_subparsers(dest="command", required=True)
     speed = commands.add_parser("speed", help="our epochs and evaluation beside RecBole's and a roofline")
     speed.add_argument("--dataset", nargs="+", default=["ml-100k"], help="datasets (default: ml-100k)")
     speed.add_argument("--data_path", default="dataset/", help="where they lie (default: %(default)s)")
@@ -125,10 +117,6 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument("--k", type=int, default=20, help="how many items for each (default: %(default)s)")
     serving.add_argument("--rounds", type=int, default=3, help="how often it is timed (default: %(default)s)")
     for command in (speed, scaling, negatives, quality, serving):
-        command.add_argument("--output", default="results/speed", help="where the report goes (default: %(default)s)")
+        command.add_argument("--output", default="runs/bench", help="where the report goes (default: %(default)s)")
     commands.add_parser("point", help=argparse.SUPPRESS).add_argument("point")
-    return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return made

@@ -1,19 +1,17 @@
 """`recbole-adaptau data`: prepare datasets from the command line."""
 
 import argparse
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..data.convert import ConversionReport, convert_lightgcn
-from ..data.csv_file import USUAL, CsvReport, convert_csv
-from ..errors import AdapTauError
+from ..data.convert import convert_lightgcn
+from ..data.csv_file import USUAL, convert_csv
+from .command import exit_code, new_parser, typed
 
 EXAMPLE = """\
 example:
   recbole-adaptau data convert --source downloads/gowalla --name gowalla
-  python run_recbole_adaptau.py --dataset=gowalla
+  recbole-adaptau train --dataset=gowalla
 """
 CSV_EXAMPLE = """\
 example:
@@ -22,79 +20,30 @@ example:
 """
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code (2 for a fault in what was given)."""
-    parser = _parser()
-    options = parser.parse_args(argv)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the verb; returns its exit code."""
+    return exit_code("data", _data, arguments, "the conversion is not complete")
+
+
+def _data(words: list[str]) -> None:
+    options = parser().parse_args(words)
     if options.command is None:
-        parser.print_help()
-        return 0
-    try:
-        given = {key: value for key, value in vars(options).items() if key != "command"}
-        report = (convert_csv if options.command == "csv" else convert_lightgcn)(**given)
-    except (AdapTauError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted: the conversion is not complete", file=sys.stderr)
-        return 130
-    print(format_report(report))
-    print(f"\nnext:\n{_next_commands(options.name, options.output, given_split=options.command == 'convert')}")
-    return 0
+        parser().print_help()
+        return
+    given = {key: value for key, value in vars(options).items() if key != "command"}
+    print((convert_csv if options.command == "csv" else convert_lightgcn)(**given))
+    train = [f"--dataset={options.name}"]
+    if options.output != Path("dataset"):
+        train.append(f"--data_path={options.output}")
+    print(f"\nnext:\n  {typed('train', train)}")
+    if options.command == "convert":
+        paper = typed("train", [*train, "--protocol=paper"])
+        print(f"  {paper}   # selects on test, only to compare with published figures")
 
 
-def format_report(report: ConversionReport | CsvReport) -> str:
-    """The counts as a small table, with what each cleaning step removed."""
-    rows = _csv_rows(report) if isinstance(report, CsvReport) else _lightgcn_rows(report)
-    lines = [f"{label:<20}{count:>12,}  {note}".rstrip() for label, count, note in rows]
-    return "\n".join([f"written to {report.folder}", *lines])
-
-
-def _csv_rows(report: CsvReport) -> list[tuple[str, int, str]]:
-    times = report.columns.get("time")
-    return [
-        ("users", report.users, f"column {report.columns['user']}"),
-        ("items", report.items, f"column {report.columns['item']}"),
-        ("interactions", report.interactions, f"with times, column {times}" if times else "without times"),
-        ("duplicates dropped", report.duplicates_dropped, "further rows of the same user and item"),
-    ]
-
-
-def _lightgcn_rows(report: ConversionReport) -> list[tuple[str, int, str]]:
-    return [
-        ("users", report.users, ""),
-        ("items", report.items, ""),
-        ("train", report.train, "interactions, = fit + valid"),
-        ("  fit", report.fit, ""),
-        ("  valid", report.valid, ""),
-        ("test", report.test, ""),
-        ("duplicates dropped", report.duplicates_dropped, "an item repeated for a user"),
-        ("overlap dropped", report.overlap_dropped, "test pairs that are also in train"),
-        ("lines merged", report.merged_lines, "further lines of a user"),
-        ("cold test users", report.cold_test_users, "in test only, kept"),
-        ("cold test items", report.cold_test_items, "in test only, kept"),
-    ]
-
-
-def _next_commands(name: str, output: Path, given_split: bool) -> str:
-    command = ["python", "run_recbole_adaptau.py", f"--dataset={name}"]
-    if output != Path("dataset"):
-        command.append(f"--data_path={output}")
-    lines = [shlex.join(command)]
-    if given_split:
-        paper = shlex.join([*command, "--protocol=paper"])
-        lines.append(f"{paper}   # selects on test, only to compare with published figures")
-    return "\n".join(f"  {line}" for line in lines)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="recbole-adaptau data",
-        description="Prepare datasets for RecBole.",
-        epilog=EXAMPLE + CSV_EXAMPLE.split("\n", 1)[1],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    commands = parser.add_subparsers(dest="command", title="commands")
+def parser() -> argparse.ArgumentParser:
+    made = new_parser("recbole-adaptau data", "Prepare datasets for RecBole.", EXAMPLE + CSV_EXAMPLE.split("\n", 1)[1])
+    commands = made.add_subparsers(dest="command", title="commands")
     convert = commands.add_parser(
         "convert",
         help="convert train.txt and test.txt (LightGCN text format) to RecBole's atomic files",
@@ -136,8 +85,4 @@ def _parser() -> argparse.ArgumentParser:
     convert.add_argument("--seed", type=int, default=2020, help="seed of that draw (default: %(default)s)")
     for kind, usual in USUAL.items():
         table.add_argument(f"--{kind}", metavar="COLUMN", help=f"its {kind} column (default: {', '.join(usual)})")
-    return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return made

@@ -1,16 +1,16 @@
 """One command with a verb for each thing it does; a verb's module is imported only when it is asked for."""
 
-import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from ..errors import did_you_mean
+from ..errors import OptionError, did_you_mean
+from .command import PROGRAM, exit_code, typed
 
-PROGRAM = "recbole-adaptau"
 VERBS = {
     "train": "train and test a model, ours or RecBole's",
     "data": "make a dataset from a CSV file, or from LightGCN's train.txt and test.txt",
     "recommend": "what a trained model recommends, to a table or a file",
+    "similar": "the items most similar to an item, as a trained model sees them",
     "export": "a run's embeddings, for search in a system of your own",
     "tune": "search learning rate, L2 and layers by validation",
     "compare": "several models on one dataset: a leaderboard",
@@ -23,7 +23,10 @@ VERBS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb; returns its exit code (2: there is no such verb)."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    return exit_code("", _main, arguments)
+
+
+def _main(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(overview())
         return 0
@@ -33,10 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"recbole_adaptau {__version__}")
         return 0
     verb, *rest = words
+    if verb.startswith("-"):
+        raise OptionError(f"a verb comes first; to train a model: {typed('train', words)}")
     if verb not in VERBS:
-        hint = f" To train a model: {PROGRAM} train {verb} …" if verb.startswith("-") else did_you_mean(verb, VERBS)
-        print(f"error: '{verb}' is not one of {', '.join(VERBS)}.{hint}", file=sys.stderr)
-        return 2
+        raise OptionError(f"'{verb}' is not one of {', '.join(VERBS)}.{did_you_mean(verb, VERBS)}")
     code: int = import_module(f".{verb}", __package__).main(rest)
     return code
 
@@ -51,6 +54,7 @@ def overview() -> str:
             "",
             *lines,
             "",
-            f"{PROGRAM} VERB --help tells more of each. python -m recbole_adaptau VERB is the same command.",
+            f"{PROGRAM} VERB --help explains each, {PROGRAM} --version names the version.",
+            "python -m recbole_adaptau VERB is the same command.",
         ]
     )

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from logging import INFO
 from pathlib import Path
 
 import pandas as pd
@@ -11,9 +12,8 @@ from ..data.text import read_text
 from ..errors import DataError, OptionError
 from ..serving.recommender import Recommender
 from ..serving.tables import WRITERS, check_output, format_table, write_table
-from .command import exit_code
-
-__all__ = ["Recommender", "main"]
+from .arguments import add_run_arguments
+from .command import exit_code, new_parser
 
 PROGRAM = "recbole-adaptau recommend"
 EXAMPLES = f"""examples:
@@ -25,9 +25,25 @@ EXAMPLES = f"""examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code (0 done, 2 bad input, 130 interrupted)."""
-    args = _parser().parse_args(arguments)
-    return exit_code(lambda: _recommend(args), "nothing was written")
+    """Run the verb; returns its exit code."""
+    return exit_code("recommend", _recommend, arguments, "nothing was written", silenced=INFO)
+
+
+def _recommend(words: list[str]) -> None:
+    args = parser().parse_args(words)
+    # All that can be wrong without the model is found before it is loaded.
+    check_table_arguments(args)
+    users = read_users(args.users_file) if args.users_file else args.users
+    recommender = Recommender.from_run(args.run_folder, args.data_path, args.names)
+    parts: Iterable[pd.DataFrame]
+    if args.liked:
+        liked = recommender.item_ids[known(recommender, "item", args.liked)]
+        parts = [recommender.recommend_for(liked, args.k, args.include_seen)]
+    else:
+        places = None if users is None else known(recommender, "user", users)
+        progress = args.output is not None and sys.stderr.isatty()
+        parts = recommender.batches(places, args.k, args.include_seen, progress)
+    show_or_write(args.output, parts)
 
 
 def read_users(path: Path) -> list[str]:
@@ -48,31 +64,23 @@ def read_users(path: Path) -> list[str]:
     return users
 
 
-def _recommend(args: argparse.Namespace) -> None:
-    # All that can be wrong without the model is found before it is loaded.
+def check_table_arguments(args: argparse.Namespace) -> None:
     if args.k < 1:
         raise OptionError(f"--k {args.k}: must be at least 1.")
     if args.output:
         check_output(args.output)
-    users = read_users(args.users_file) if args.users_file else args.users
-    recommender = Recommender.from_run(args.run_folder, args.data_path, args.names)
-    parts: Iterable[pd.DataFrame]
-    if args.liked:
-        liked = recommender.item_ids[_known(recommender, "item", args.liked)]
-        parts = [recommender.recommend_for(liked, args.k, args.include_seen)]
-    else:
-        places = None if users is None else _known(recommender, "user", users)
-        progress = args.output is not None and sys.stderr.isatty()
-        parts = recommender.batches(places, args.k, args.include_seen, progress)
-    if args.output:
-        rows = write_table(args.output, parts)
-        print(f"{rows:,} rows written to {args.output}")
+
+
+def show_or_write(output: Path | None, parts: Iterable[pd.DataFrame], by: str = "user") -> None:
+    """Write the rows to a file, or print them, what differs in the column `by` apart from each other."""
+    if output:
+        print(f"{write_table(output, parts):,} rows written to {output}")
     else:
         for part in parts:
-            print(format_table(part), end="")
+            print(format_table(part, by), end="")
 
 
-def _known(recommender: Recommender, kind: str, ids: Sequence[str]) -> list[int]:
+def known(recommender: Recommender, kind: str, ids: Sequence[str]) -> list[int]:
     """The internal ids of those in the data; the others are reported."""
     places, unknown = recommender.known(kind, ids)
     if unknown:
@@ -83,33 +91,30 @@ def _known(recommender: Recommender, kind: str, ids: Sequence[str]) -> list[int]
     return places
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=PROGRAM,
-        description="The items a trained model ranks highest for each user, without those the user has seen: all that\n"
+def parser() -> argparse.ArgumentParser:
+    made = new_parser(
+        PROGRAM,
+        "The items a trained model ranks highest for each user, without those the user has seen: all that\n"
         "the data has them down for, in training, validation and test.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        EXAMPLES,
     )
-    parser.add_argument("run_folder", metavar="RUN_FOLDER", help="what a run has left, e.g. runs/ml-100k/AdapTauMF/RUN")
-    who = parser.add_mutually_exclusive_group()
+    who = made.add_mutually_exclusive_group()
     who.add_argument("--users", nargs="+", metavar="ID", help="users by their ids in the data")
     who.add_argument("--users-file", type=Path, metavar="FILE", help="a text file with one user id a line")
     who.add_argument("--all", action="store_true", help="all users (the default)")
     who.add_argument("--liked", nargs="+", metavar="ITEM", help="instead of a user: items that somebody new likes")
-    parser.add_argument("--k", type=int, default=20, help="how many items for each (default: %(default)s)")
-    parser.add_argument("--include-seen", action="store_true", help="rank what the user has seen, too")
-    parser.add_argument(
+    made.add_argument("--include-seen", action="store_true", help="rank what the user has seen, too")
+    add_table_arguments(made, k=20)
+    return made
+
+
+def add_table_arguments(made: argparse.ArgumentParser, k: int) -> None:
+    """What a verb takes that makes a table of items from a saved run; `k` is the default number of items."""
+    add_run_arguments(made)
+    made.add_argument("--k", type=int, default=k, help="how many items for each (default: %(default)s)")
+    made.add_argument(
         "--output", type=Path, metavar="FILE", help=f"write to a file, as its suffix says: {', '.join(WRITERS)}"
     )
-    parser.add_argument(
+    made.add_argument(
         "--names", metavar="FIELD", help="column of DATASET.item with the items' names (default: the one called so)"
     )
-    parser.add_argument(
-        "--data-path", "--data_path", metavar="DIR", help="folder of all datasets, if it has moved since training"
-    )
-    return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

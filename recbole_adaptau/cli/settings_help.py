@@ -24,7 +24,7 @@ TITLES: dict[type[SettingsModel], str] = {
 def documented() -> Iterator[tuple[str, list[tuple[str, FieldInfo]]]]:
     """A title and the settings declared under it, those of all our models first, each setting once."""
     ours = [model for model in MODELS.values() if is_ours(model)]
-    found = [(AdapTauRecommender.Settings, "")]
+    found: list[tuple[type[SettingsModel], str]] = [(AdapTauRecommender.Settings, "")]
     found += [(group.settings, group.reader) for model in ours for group in groups(model)]
     seen: set[str] = set()
     for settings, reader in found:

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from ..errors import DataError, did_you_mean
 from .lightgcn_text import Tokens, read_pairs
+from .text import counts
 
 PARTS = ("train", "test", "fit", "valid")
 
@@ -43,6 +44,22 @@ class ConversionReport:
     merged_lines: int
     cold_test_users: int
     cold_test_items: int
+
+    def __str__(self) -> str:
+        rows = [
+            ("users", self.users, ""),
+            ("items", self.items, ""),
+            ("train", self.train, "interactions, = fit + valid"),
+            ("  fit", self.fit, ""),
+            ("  valid", self.valid, ""),
+            ("test", self.test, ""),
+            ("duplicates dropped", self.duplicates_dropped, "an item repeated for a user"),
+            ("overlap dropped", self.overlap_dropped, "test pairs that are also in train"),
+            ("lines merged", self.merged_lines, "further lines of a user"),
+            ("cold test users", self.cold_test_users, "in test only, kept"),
+            ("cold test items", self.cold_test_items, "in test only, kept"),
+        ]
+        return counts(self.folder, rows)
 
 
 def convert_lightgcn(

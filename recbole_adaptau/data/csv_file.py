@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..errors import DataError, did_you_mean
 from .convert import check_folder, check_name, printable_name, publish
-from .text import read_text, unreadable
+from .text import counts, read_text, unreadable
 
 # What a column may be called, in any case, to be found without being named.
 USUAL = {
@@ -34,6 +34,16 @@ class CsvReport:
     items: int
     interactions: int
     duplicates_dropped: int
+
+    def __str__(self) -> str:
+        times = f"with times, column {self.columns['time']}" if "time" in self.columns else "without times"
+        rows = [
+            ("users", self.users, f"column {self.columns['user']}"),
+            ("items", self.items, f"column {self.columns['item']}"),
+            ("interactions", self.interactions, times),
+            ("duplicates dropped", self.duplicates_dropped, "further rows of the same user and item"),
+        ]
+        return counts(self.folder, rows)
 
 
 def convert_csv(

@@ -1,5 +1,6 @@
 """Text files from outside, and which ids survive in RecBole's."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..errors import DataError
@@ -25,3 +26,9 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(f"{path}, line {line}: not UTF-8 text; save the file as UTF-8.") from error
+
+
+def counts(folder: Path, rows: Iterable[tuple[str, int, str]]) -> str:
+    """What a conversion wrote and dropped: labels, counts and notes as a small table."""
+    lines = [f"{label:<20}{count:>12,}  {note}".rstrip() for label, count, note in rows]
+    return "\n".join([f"written to {folder}", *lines])

@@ -66,7 +66,7 @@ def get_trainer(original: Any, model_type: Any, model_name: str) -> Any:
     ours = MODELS.get(_adapt_by_name(model_name))
     if ours is not None and issubclass(ours, AdapTauRecommender):
         base = getattr(ours, "base_name", None)
-        return recording(AdapTauTrainer if base is None else _adapting(original(model_type, base)))
+        return recording(_adapting(Trainer if base is None else original(model_type, base)))
     trainer = original(model_type, model_name)
     return recording(trainer) if issubclass(trainer, Trainer) else trainer
 

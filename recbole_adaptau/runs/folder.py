@@ -74,8 +74,8 @@ class RunFolder:
         used = [path.name for path in (self.config, self.epochs, self.last, self.result) if path.exists()]
         if used:
             raise DataError(
-                f"{self.path} already holds a run ({', '.join(used)}): continue it with --resume={self.path}, or give "
-                "another run_folder."
+                f"{self.path} already holds a run ({', '.join(used)}): continue it with recbole-adaptau train "
+                f"--resume={self.path}, or give another run_folder."
             )
 
     @contextmanager
@@ -241,5 +241,5 @@ def _explained(path: Path) -> Iterator[None]:
     except OSError as error:
         raise DataError(
             f"could not write {path.absolute()}: {error.strerror or error}. What was there before is whole: make room, "
-            f"then go on with --resume={path.parent}."
+            f"then go on with recbole-adaptau train --resume={path.parent}."
         ) from error

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
-import recbole.quick_start as recbole_quick_start
+import recbole
 from recbole.config import Config
 
 from ..config.run_settings import RunSettings
@@ -45,7 +45,7 @@ def run_recbole_adaptau(
     run = _new_or_resumed(config)
     settings |= quoted({"run_folder": config["run_folder"]})
     with run.alone():
-        result = recbole_quick_start.run_recbole(model, dataset, config_file_list, settings, saved, queue)
+        result = recbole.quick_start.run_recbole(model, dataset, config_file_list, settings, saved, queue)
     return {**result, "run_folder": config["run_folder"]}
 
 
@@ -84,15 +84,16 @@ def run_processes(
     backend = group.check(config)
     with _folder_here(group, config) as folder:
         args = (model, dataset, config_file_list, settings | quoted({"run_folder": folder}), saved)
+        command = f"recbole-adaptau train --resume={folder}"
         try:
             result = launch(group, backend, _rank, *args)
         except ProcessError as error:
             if not RunFolder(folder).last.is_file():
                 raise
-            raise ProcessError(f"{error} Every finished epoch is saved; continue with: --resume={folder}") from error
+            raise ProcessError(f"{error} Every finished epoch is saved; continue with: {command}") from error
         except KeyboardInterrupt:
             if RunFolder(folder).last.is_file():
-                getLogger().warning(f"Interrupted; every finished epoch is saved. Continue with: --resume={folder}")
+                getLogger().warning(f"Interrupted; every finished epoch is saved. Continue with: {command}")
             raise
     return {**result, "run_folder": folder if group.offset == 0 else None}
 
@@ -122,7 +123,7 @@ def _rank(
     local_rank: int, model: str, dataset: str, files: list[str] | None, settings: dict[str, Any], saved: bool
 ) -> dict[str, Any]:
     """One process's part of a run."""
-    return recbole_quick_start.run_recbole(model, dataset, files, {**settings, "local_rank": local_rank}, saved)
+    return recbole.quick_start.run_recbole(model, dataset, files, {**settings, "local_rank": local_rank}, saved)
 
 
 def objective_function(
@@ -132,7 +133,7 @@ def objective_function(
 ) -> dict[str, Any]:
     """One trial for RecBole's HyperTuning, with a run folder of its own."""
     settings = {**(config_dict or {}), "record_run": True}
-    return recbole_quick_start.objective_function(settings, config_file_list, saved)
+    return recbole.quick_start.objective_function(settings, config_file_list, saved)
 
 
 def load_data_and_model(
@@ -147,14 +148,14 @@ def load_data_and_model(
             code: only for files whose maker you trust with all that is on your machine.
     """
     if not Path(model_file).is_dir():
-        return recbole_quick_start.load_data_and_model(str(model_file), allow_pickle=allow_pickle)
+        return recbole.quick_start.load_data_and_model(str(model_file), allow_pickle=allow_pickle)
     run = RunFolder.existing(model_file)
     if not run.best.is_file():
         raise CheckpointError(f"{model_file} has no best.pth yet: no epoch was saved there.")
     settings = run.settings()
     if data_path is not None and "data_path" in settings:  # ml-100k is RecBole's own and has none
         settings["data_path"] = str(data_path)
-    loaded = recbole_quick_start.load_data_and_model(str(run.best), settings)
+    loaded = recbole.quick_start.load_data_and_model(str(run.best), settings)
     run.refuse_other_ids(loaded[2])
     return loaded
 
@@ -199,5 +200,5 @@ def resume(
         if nproc != 1 or group.get("world_size", -1) > 1:
             return run_processes(model, dataset, None, quoted(settings), saved, nproc, **group)
         with run.alone():
-            result = recbole_quick_start.run_recbole(model, dataset, config_dict=quoted(settings), saved=saved)
+            result = recbole.quick_start.run_recbole(model, dataset, config_dict=quoted(settings), saved=saved)
     return {**result, "run_folder": str(run.path)}

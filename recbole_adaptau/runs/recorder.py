@@ -123,10 +123,8 @@ class RunRecorder(Trainer):
         except KeyboardInterrupt as stop:
             number = stop.number if isinstance(stop, Stopped) else signal.SIGINT
             self.logger.warning(f"Stopped by {signal.Signals(number).name}.")
-            saved = (
-                f"every finished epoch is saved. Continue with: --resume={run.path}" if self._saving else "not saved."
-            )
-            raise Stopped(number, f"interrupted; {saved}") from stop
+            saved = f"every finished epoch is saved. Continue with: recbole-adaptau train --resume={run.path}"
+            raise Stopped(number, f"interrupted; {saved if self._saving else 'not saved.'}") from stop
 
     def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
         self._end_epoch()

@@ -20,6 +20,7 @@ from ..runs.quick_start import load_data_and_model
 from ..training.evaluation import ScoreBuffer, top_items
 from .embeddings import Embeddings, embeddings_of
 from .names import item_names
+from .similar import neighbour_table
 
 SCORES_AT_ONCE = 16_000_000  # 64 MB of scores, whatever the number of users
 
@@ -71,6 +72,13 @@ class Recommender:
         places = self._places[kind]
         return [places[name] for name in given if name in places], [name for name in given if name not in places]
 
+    def _warned(self, kind: str, ids: Iterable[Any]) -> list[int]:
+        """As `known`, with a warning of the unknown ones."""
+        places, unknown = self.known(kind, ids)
+        if unknown:
+            warnings.warn(f"not in the data, left out: {kind}s {', '.join(unknown[:10])}", stacklevel=3)
+        return places
+
     def recommend(self, users: Iterable[Any] | None = None, k: int = 20, include_seen: bool = False) -> pd.DataFrame:
         """The top k items of some users, or of all.
 
@@ -80,11 +88,7 @@ class Recommender:
         Returns:
             A row for each user and item: user, rank (from 1), item, name (if the data has names), score.
         """
-        places: Sequence[int] | None = None
-        if users is not None:
-            places, unknown = self.known("user", users)
-            if unknown:
-                warnings.warn(f"not in the data, left out: users {', '.join(unknown[:10])}", stacklevel=2)
+        places = None if users is None else self._warned("user", users)
         return pd.concat(list(self.batches(places, k, include_seen)), ignore_index=True)
 
     def batches(
@@ -109,11 +113,9 @@ class Recommender:
             Rows as of `recommend`, without the user.
         """
         self.check_k(k)
-        places, unknown = self.known("item", liked)
+        places = self._warned("item", liked)
         if not places:
             raise DataError("none of the liked items is in the data: name at least one that is.")
-        if unknown:
-            warnings.warn(f"not in the data, left out: items {', '.join(unknown[:10])}", stacklevel=2)
         ids = torch.tensor(places, device=self.device)
         scores = self.embeddings().scores_for(ids).unsqueeze(0)
         scores[:, 0] = -torch.inf
@@ -121,6 +123,25 @@ class Recommender:
             scores[:, ids] = -torch.inf
         top = top_items(scores, k)
         return self._frame(top, scores.gather(1, top), k, None)
+
+    def similar(self, items: Iterable[Any] | None = None, k: int = 10) -> pd.DataFrame:
+        """The k items most similar to each of some items, or of all, by the cosine of their embeddings.
+
+        Unknown items are left out with a warning. Popularity has no say where the model has a term for it.
+
+        Returns:
+            A row for each item and neighbour: item, rank (from 1), neighbour, cosine, and name and neighbour_name if
+            the data has names.
+        """
+        places = None if items is None else self._warned("item", items)
+        return pd.concat(list(self.similar_batches(places, k)), ignore_index=True)
+
+    def similar_batches(self, items: Sequence[int] | None, k: int) -> Iterator[pd.DataFrame]:
+        """The rows of `similar` in parts of bounded size, for items by internal id (None: all); at least one part."""
+        others = len(self.item_ids) - 2
+        if not 1 <= k <= others:
+            raise OptionError(f"{k} neighbours: must be at least 1 and at most {others}, the number of other items.")
+        return neighbour_table(self.embeddings().item_directions, k, self.item_ids, self.names, items)
 
     def embeddings(self) -> Embeddings:
         """The vectors whose inner products are the model's scores, and what is added to them."""

@@ -1,6 +1,6 @@
-"""Item-to-item neighbours: which items are alike in the eyes of a model."""
+"""Each item's nearest items by the cosine of their embeddings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,13 +10,16 @@ from torch import Tensor
 from ..training.evaluation import top_items
 
 
-def neighbours(directions: Tensor, k: int, scores_at_once: int = 16_000_000) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Each item's k nearest others by cosine, in batches.
+def neighbours(
+    directions: Tensor, k: int, of: Sequence[int] | None = None, scores_at_once: int = 16_000_000
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """The k nearest others, by cosine, of some items (None: of all), in batches; at least one batch.
 
     Shape: unit vectors [n_items, d], row 0 padding → items [B], their neighbours [B, k], cosines [B, k].
     """
     step = max(scores_at_once // len(directions), 1)
-    for items in torch.arange(1, len(directions), device=directions.device).split(step):
+    wanted = torch.tensor(range(1, len(directions)) if of is None else of, dtype=torch.long, device=directions.device)
+    for items in wanted.split(step):
         cosines = directions[items] @ directions.T
         cosines[:, 0] = -torch.inf
         cosines[torch.arange(len(items)), items] = -torch.inf
@@ -25,10 +28,10 @@ def neighbours(directions: Tensor, k: int, scores_at_once: int = 16_000_000) -> 
 
 
 def neighbour_table(
-    directions: Tensor, k: int, item_ids: np.ndarray, names: np.ndarray | None
+    directions: Tensor, k: int, item_ids: np.ndarray, names: np.ndarray | None, of: Sequence[int] | None = None
 ) -> Iterator[pd.DataFrame]:
     """The neighbours as rows by external ids: item, rank, neighbour, cosine, and their names where there are any."""
-    for items, near, cosines in neighbours(directions, k):
+    for items, near, cosines in neighbours(directions, k, of):
         own = np.repeat(items.cpu().numpy(), k)
         others = near.cpu().numpy().ravel()
         columns = {"item": item_ids[own], "rank": np.tile(np.arange(1, k + 1, dtype=np.int32), len(items))}

@@ -46,12 +46,12 @@ def write_table(path: Path, parts: Iterable[pd.DataFrame]) -> int:
         return WRITERS[path.suffix](temporary, parts)
 
 
-def format_table(rows: pd.DataFrame) -> str:
-    """Rows of a table for the eye, users apart from each other; no rows, no text."""
-    if "user" not in rows:
+def format_table(rows: pd.DataFrame, by: str = "user") -> str:
+    """Rows of a table for the eye, what differs in the column `by` apart from each other; no rows, no text."""
+    if by not in rows:
         return rows.to_string(index=False, float_format="%.4f") + "\n" if len(rows) else ""
     return "".join(
-        f"user {user}\n{format_table(own.drop(columns='user'))}\n" for user, own in rows.groupby("user", sort=False)
+        f"{by} {value}\n{format_table(own.drop(columns=by), by)}\n" for value, own in rows.groupby(by, sort=False)
     )
 
 

@@ -1,7 +1,6 @@
 """The converter's facts: what it writes, how it splits, what it refuses, that RecBole reads the result."""
 
 import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from recbole.config import Config
 from recbole.data.dataset import Dataset
 
-from recbole_adaptau.cli import data as command
 from recbole_adaptau.data import convert as converter
 from recbole_adaptau.data import convert_lightgcn, validation_mask
 from recbole_adaptau.data.text import RESERVED_TOKENS
@@ -247,7 +245,6 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):
         convert_lightgcn(source, "tiny", tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
-    assert command.main(["convert", "--source", str(source), "--name", "tiny", "--output", str(tmp_path)]) == 130
 
 
 def test_an_interrupted_replacement_has_no_sidecar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,32 +299,3 @@ def test_published_splits_keep_their_counts(tmp_path: Path, name, users, items, 
     assert report.fit + report.valid == train
     assert (report.duplicates_dropped, report.overlap_dropped, report.merged_lines) == (0, 0, 0)
     assert report.valid / train == pytest.approx(0.1, abs=0.01)
-
-
-def test_the_command_prints_the_report_and_what_to_run_next(tmp_path: Path, capsys) -> None:
-    source = write_source(tmp_path / "raw")
-    arguments = ["convert", "--source", str(source), "--name", "tiny", "--output", str(tmp_path / "out")]
-    assert command.main(arguments) == 0
-    printed = capsys.readouterr().out
-    assert f"python run_recbole_adaptau.py --dataset=tiny --data_path={tmp_path / 'out'}\n" in printed
-    assert "--protocol=paper" in printed
-    assert ["users", "3"] in [line.split() for line in printed.splitlines()]
-    assert command.main(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
-
-
-def test_without_a_command_help_is_shown(capsys) -> None:
-    assert command.main([]) == 0
-    printed = capsys.readouterr().out
-    assert "convert" in printed and "example:" in printed
-
-
-def test_the_module_fails_without_a_traceback(tmp_path: Path) -> None:
-    arguments = ["convert", "--source", str(tmp_path / "none"), "--name", "x", "--output", str(tmp_path)]
-    module = [sys.executable, "-m", "recbole_adaptau", "data", *arguments]
-    root = Path(__file__).resolve().parents[2]
-    failed = subprocess.run(module, cwd=root, capture_output=True, text=True, check=False)
-    assert failed.returncode == 2 and failed.stdout == ""
-    assert "error: source" in failed.stderr and "Traceback" not in failed.stderr

@@ -10,7 +10,6 @@ from recbole.config import Config
 from recbole.data.dataset import Dataset
 
 import recbole_adaptau
-from recbole_adaptau.cli import data as command
 from recbole_adaptau.data import convert_csv
 from recbole_adaptau.errors import DataError
 
@@ -93,16 +92,3 @@ def test_what_cannot_be_used_is_refused_and_leaves_nothing(text, options, messag
     with pytest.raises(DataError, match=f"(?s){message}"):
         converted(text, **options)
     assert not Path("out").exists()
-
-
-def test_the_command_reports_and_goes_on_to_training(capsys):
-    Path("shop.csv").write_text("user,item\na,x\na,x\nb,y\n", encoding="utf-8")
-    arguments = ["csv", "--source", "shop.csv", "--name", "shop"]
-    assert command.main(arguments) == 0
-    printed = capsys.readouterr().out
-    rows = [line.split()[:3] for line in printed.splitlines()]
-    assert ["users", "2", "column"] in rows and ["duplicates", "dropped", "1"] in rows
-    assert "python run_recbole_adaptau.py --dataset=shop\n" in printed and "--protocol" not in printed
-    for wrong in (arguments, ["csv", "--source", "shpo.csv", "--name", "b"]):
-        assert command.main(wrong) == 2
-        assert capsys.readouterr().err.startswith("error: ")

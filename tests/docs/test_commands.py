@@ -5,15 +5,16 @@ import io
 import re
 import runpy
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import pytest
 from recbole.config import Config
 from recbole.utils import get_model
 
-from recbole_adaptau.cli import train
-from recbole_adaptau.cli.main import VERBS
+from recbole_adaptau.cli.arguments import parse_settings
+from recbole_adaptau.cli.main import VERBS, main
 from recbole_adaptau.config.loading import documented_keys, read_yaml
 from tests.docs.commands import FILES, PROGRAMS, ROOT, Found, commands, python_blocks
 
@@ -33,25 +34,28 @@ EXCEPTIONS = {
     "pip install": "installs; tests/e2e/test_wheel.py builds and installs the wheel",
     "source .venv/bin/activate": "the shell's own; the file comes with every virtual environment",
 }
-# Where the words after a script's own options are configuration keys.
-TAKES_KEYS = ("train", "experiment", "compare")
+# The verbs that take configuration keys beside options of their own.
+TAKES_KEYS = ("train", "experiment", "compare", "tune")
+# What `python` runs, and the verb that it is.
+SCRIPTS = {"run_recbole_adaptau.py": "train", "run_hyper.py": "tune"}
 
 
-def parser_of(verb: str):
-    """The argparse parser of a verb, by the two names it has in this project."""
-    module = importlib.import_module(f"recbole_adaptau.cli.{verb}")
-    return (getattr(module, "parser", None) or module._parser)()
+def parse_with(module: str, words: list[str]):
+    """What the parser of a module makes of the words; None if it only helps."""
+    found = importlib.import_module(module)
+    try:
+        return (getattr(found, "parser", None) or found._parser)().parse_known_args(words)
+    except SystemExit as stop:
+        assert stop.code == 0, f"the program refuses these words: {words}"
+        return None
 
 
 def parse(verb: str, words: list[str]) -> None:
-    if verb == "tune":
-        verb, words = "experiment", ["tune", *words]
-    try:
-        args, rest = parser_of(verb).parse_known_args(words)
-    except SystemExit as stop:
-        assert stop.code == 0, f"the program refuses these words: {words}"
+    parsed = parse_with(f"recbole_adaptau.cli.{verb}", words)
+    if parsed is None:
         return
-    keys = train.parse_settings(rest) if verb in TAKES_KEYS else {}
+    args, rest = parsed
+    keys = parse_settings(rest) if verb in TAKES_KEYS else {}
     assert keys or not rest, f"the program does not know {rest}"
     model, dataset = getattr(args, "model", None), getattr(args, "dataset", None)
     if isinstance(model, str):
@@ -75,12 +79,15 @@ def check(found: Found) -> None:
             parse(words[0], words[1:])
     elif words[:2] == ["-m", "pytest"]:
         assert all((ROOT / word).exists() for word in words[2:])
+    elif words[0] == "-m":
+        place = ROOT / words[1].replace(".", "/")
+        assert words[1].startswith("tests.") and (place.is_dir() or place.with_suffix(".py").is_file())
+        parsed = parse_with(f"{words[1]}.__main__" if place.is_dir() else words[1], words[2:])
+        assert parsed is None or not parsed[1], f"the program does not know {parsed[1]}"
     else:
         assert (ROOT / words[0]).is_file(), f"there is no {words[0]}"
-        if words[0] == "run_hyper.py":
-            parse("tune", words[1:])
-        elif words[0].startswith(("run_recbole_adaptau", "examples/")):
-            parse("train", words[1:])
+        if words[0] in SCRIPTS or words[0].startswith("examples/"):
+            parse(SCRIPTS.get(words[0], "train"), words[1:])
         else:
             assert set(words[1:]) <= {"--check"}
 
@@ -115,7 +122,12 @@ def test_every_command_is_one_its_program_takes(found):
         "python run_recbole_adaptau.py --tau_strategy=warm",
         "recbole-adaptau experiment grid --model AdapTauMF",
         "recbole-adaptau bench speed --cores 3",
-        "python -m recbole_adaptau.nothing",
+        "python -m recbole_adaptau.data convert --source x --name y",
+        "python -m tests.nothing",
+        "python -m tests.soak swims",
+        "python -m tests.soak.fuzz --speed 3",
+        "recbole-adaptau similar run --item 5 --of 3",
+        "recbole-adaptau experiment tune --model=AdapTauMF --dataset=ml-100k",
         "python run_hyper.py --model=AdapTauMF --dataset=ml-100k --algo grid",
         "recbole-adaptau compare --seeds many",
         "recbole-adaptau report --open",
@@ -130,38 +142,57 @@ def test_a_wrong_command_would_be_found(wrong, capsys):
 @pytest.mark.parametrize("command", RUN)
 def test_commands_that_take_seconds_run(command, monkeypatch, capsys):
     """In this process: starting Python and importing PyTorch takes longer than the rest."""
-    script, *words = Found("", 0, command).words[1:]
-    short = [] if script.startswith("docs/") else ["--show_progress=False", "--state=ERROR"]
-    short += ["--epochs=1"] if script.startswith("run_") else []
-    monkeypatch.setattr(sys, "argv", [script, *words, *short])
+    program, *words = Found("", 0, command).words
+    short = [] if words[0].startswith("docs/") else ["--show_progress=False", "--state=ERROR"]
+    short += [] if words[0].startswith(("docs/", "examples/")) else ["--epochs=1"]
+    monkeypatch.setattr(sys, "argv", [*words, *short])
     with pytest.raises(SystemExit) as stop:
-        runpy.run_path(str(ROOT / script), run_name="__main__")
+        if program == "recbole-adaptau":
+            sys.exit(main([*words, *short]))
+        runpy.run_path(str(ROOT / words[0]), run_name="__main__")
     assert not stop.value.code, capsys.readouterr().err
     assert not short or "test: recall@10" in capsys.readouterr().out
 
 
-@pytest.mark.e2e
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
-def test_python_blocks_run(block, monkeypatch):
-    """As written, but for fewer epochs; names a block defines stay in it."""
-    from recbole_adaptau.config import options
-    from recbole_adaptau.core.strategies import STRATEGIES
+@contextmanager
+def package_as_before() -> Iterator[None]:
+    """Undo what a block registers: entries of the package's module-level dicts, and names set in its modules."""
+    modules = [module for name, module in list(sys.modules.items()) if name.split(".")[0] == "recbole_adaptau"]
+    names = [(module, {name: value for name, value in vars(module).items() if name[:2] != "__"}) for module in modules]
+    tables = {id(value): value for _, own in names for value in own.values() if type(value) is dict}.values()
+    entries = [(table, dict(table)) for table in tables]
+    try:
+        yield
+    finally:
+        for table, before in entries:
+            if table != before:
+                table.clear()
+                table.update(before)
+        for module, before in names:
+            for name, value in before.items():
+                if vars(module).get(name) is not value:
+                    setattr(module, name, value)
+
+
+def test_what_a_block_registers_is_undone():
     from recbole_adaptau.model import registry
 
-    monkeypatch.setattr(options, "STRATEGY_NAMES", options.STRATEGY_NAMES)
-    for names in (STRATEGIES, registry.MODELS):
-        for name in names:
-            monkeypatch.setitem(names, name, names[name])
+    models, before = registry.MODELS, dict(registry.MODELS)
+    with pytest.raises(ZeroDivisionError), package_as_before():
+        registry.MODELS["Mine"] = object
+        registry.MODELS = {}
+        raise ZeroDivisionError
+    assert registry.MODELS is models and models == before
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_python_blocks_run(block):
+    """As written, but for fewer epochs."""
     code = re.sub(r'"epochs": \d+', '"epochs": 1, "show_progress": False, "state": "ERROR"', block.text)
     assert '"epochs": 1' in code or "run_recbole_adaptau(" not in code
-    known = (set(STRATEGIES), set(registry.MODELS))
-    try:
-        with redirect_stdout(io.StringIO()):
-            exec(compile(code, str(block), "exec"), {"__name__": "documentation"})
-    finally:
-        for names, before in zip((STRATEGIES, registry.MODELS), known, strict=True):
-            for name in set(names) - before:
-                del names[name]
+    with package_as_before(), redirect_stdout(io.StringIO()):
+        exec(compile(code, str(block), "exec"), {"__name__": "documentation"})
 
 
 def test_the_configuration_reference_is_what_the_properties_say():

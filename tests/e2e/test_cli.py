@@ -10,47 +10,12 @@ from pathlib import Path
 import pytest
 
 from recbole_adaptau.cli import train as cli
-from recbole_adaptau.cli.train import main, parse_settings
-from recbole_adaptau.errors import OptionError
+from recbole_adaptau.cli.train import main
 from recbole_adaptau.runs.folder import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = str(ROOT / "run_recbole_adaptau.py")
 pytestmark = pytest.mark.e2e
-
-
-def test_settings_are_read_as_yaml_and_never_run():
-    got = parse_settings(
-        ["--epochs=3", "--tau", "0.2", "--topk=[10, 20]", "--reg_weight=1e-4", "--user_threshold=mean", "--resume=None",
-         "--train_neg_sample_args={'distribution': 'uniform', 'sample_num': 4}", "--mask_hits=True",
-         "--run_root=__import__('os').abort()"]
-    )  # fmt: skip
-    assert got == {
-        "epochs": 3,
-        "tau": 0.2,
-        "topk": [10, 20],
-        "reg_weight": 1e-4,
-        "user_threshold": "'mean'",
-        "resume": None,
-        "train_neg_sample_args": {"distribution": "uniform", "sample_num": 4},
-        "mask_hits": True,
-        "run_root": repr("__import__('os').abort()"),
-    }
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["epochs=3"], "cannot read 'epochs=3': options are written --key=value"),
-        (["--epochs"], "--epochs has no value"),
-        (["--epochs", "--tau=1"], "--epochs has no value"),
-        (["--epochs=3", "--epochs=4"], "--epochs is given twice"),
-        (["--=3"], "cannot read '--=3'"),
-    ],
-)
-def test_unreadable_words_are_named(words, message):
-    with pytest.raises(OptionError, match=re.escape(message)):
-        parse_settings(words)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +87,7 @@ def test_ctrl_c_says_how_to_go_on_and_going_on_works(tmp_path):
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in error
-    assert "Continue with: --resume=run" in error
+    assert "Continue with: recbole-adaptau train --resume=run" in error
     done = len(run.read_epochs())
     assert run.last.is_file() and not run.is_complete and done >= 2
     # Go on, but not for two hundred epochs.

@@ -201,7 +201,7 @@ def test_a_killed_rank_ends_the_run_and_resuming_gives_the_bits_of_two_machines_
     _, error = process.communicate(timeout=60)
     assert process.returncode == 2 and "Traceback" not in error
     assert "was ended by SIGKILL (out of memory?), and the others with it. Every finished epoch is saved; " in error
-    assert error.splitlines()[-1].endswith("continue with: --resume=killed")
+    assert error.splitlines()[-1].endswith("continue with: recbole-adaptau train --resume=killed")
     psutil.wait_procs(ranks, timeout=10)
     assert not any(rank.is_running() for rank in ranks)
 
@@ -253,4 +253,4 @@ def test_ending_the_command_ends_all_ranks(long, number):
     assert not any(rank.is_running() for rank in ranks)
     if number == signal.SIGINT:
         assert process.returncode == 130 and "Traceback" not in error
-        assert "Continue with: --resume=stopped" in error
+        assert "Continue with: recbole-adaptau train --resume=stopped" in error

@@ -11,8 +11,8 @@ from recbole.utils.case_study import full_sort_topk
 from scipy.sparse import load_npz
 
 import recbole_adaptau
-from recbole_adaptau.cli import export, recommend
-from recbole_adaptau.cli.recommend import Recommender
+from recbole_adaptau.cli import export, recommend, similar
+from recbole_adaptau.serving import Recommender
 from tests.conftest import checkerboard, write_inter
 
 pytestmark = pytest.mark.e2e
@@ -143,6 +143,43 @@ def test_bad_options_are_told_from_each_other(runs, arguments, message, capsys):
     assert message in printed.err and "Traceback" not in printed.err and printed.out == ""
 
 
+def test_similar_items_are_those_of_the_export(runs, capsys):
+    run = str(runs / "AdapTauMF")
+    assert similar.main([run, "--output", "all.csv", "--k", "3"]) == 0
+    assert "5,046 rows written to all.csv" in capsys.readouterr().out
+    assert export.main([run, "out", "--neighbours", "3"]) == 0
+    assert Path("all.csv").read_bytes() == Path("out/neighbours.csv").read_bytes()
+    capsys.readouterr()
+    assert similar.main([run, "--items", "181", "nothing", "50", "--k", "3"]) == 0
+    printed = capsys.readouterr()
+    assert "note: 1 of 3 items not in the data, left out: nothing" in printed.err
+    heads = [line for line in printed.out.splitlines() if line.startswith("item ")]
+    assert heads == ["item 181  Return of the Jedi", "item 50  Star Wars"]
+    own = Recommender.from_run(run).similar(["50"], 3)
+    assert own["item"].tolist() == ["50"] * 3 and own["name"].tolist() == ["Star Wars"] * 3
+    block = printed.out.split("item 50  Star Wars\n")[1].splitlines()
+    assert block[0].split() == ["rank", "neighbour", "cosine", "neighbour_name"]
+    assert [line.split()[:2] for line in block[1:4]] == [
+        [str(rank), item] for rank, item in enumerate(own["neighbour"], 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name items with --items ID …, or give a file for all items with --output FILE"),
+        (["--items", "no such film"], "none of the items is in the data"),
+        (["--items", "50", "--k", "1682"], "1682 neighbours: must be at least 1 and at most 1681"),
+        (["--items", "50", "--k", "0"], "--k 0: must be at least 1"),
+        (["--output", "all.txt"], "must end in one of .csv, .jsonl, .parquet"),
+    ],
+)
+def test_bad_requests_for_similar_items(runs, arguments, message, capsys):
+    assert similar.main([str(runs / "BPR"), *arguments]) == 2
+    printed = capsys.readouterr()
+    assert message in printed.err and printed.out == "" and not list(Path().glob("all.*"))
+
+
 def test_bad_run_folders(runs, capsys):
     moved = Path("moved")
     moved.mkdir()
@@ -153,14 +190,19 @@ def test_bad_run_folders(runs, capsys):
         (".", "is not a run folder: it has no config.yaml."),
         (str(moved), "has no best.pth yet"),
     ):
-        for command in ([recommend.main, [folder]], [export.main, [folder, "out"]]):
+        for command in (
+            [recommend.main, [folder]],
+            [export.main, [folder, "out"]],
+            [similar.main, [folder, "--items", "1"]],
+        ):
             assert command[0](command[1]) == 2
             assert message in capsys.readouterr().err
     shutil.copy(runs / "BPR" / "best.pth", moved)
     assert recommend.main([str(moved)]) == 2
     assert "best.pth is of model BPR, but this run has AdapTauMF" in capsys.readouterr().err
     assert export.main([str(runs / "BPR"), "out", "--neighbours", "1682"]) == 2
-    assert "neighbours = 1682: must be at least 1 and below 1682" in capsys.readouterr().err
+    assert "1682 neighbours: must be at least 1 and at most 1681" in capsys.readouterr().err
+    assert not Path("out").exists()
 
 
 def test_another_datasets_checkpoint_and_changed_data_are_refused(board, tmp_path, capsys, monkeypatch):

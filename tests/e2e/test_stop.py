@@ -49,7 +49,7 @@ def test_stopping_anywhere_loses_nothing_that_was_finished(board):
     for moment, place in MOMENTS.items():
         with pytest.MonkeyPatch.context() as patch:
             signal_at(patch, *place, signal.SIGTERM)
-            with pytest.raises(Stopped, match=f"Continue with: --resume={moment}") as stop:
+            with pytest.raises(Stopped, match=f"Continue with: recbole-adaptau train --resume={moment}") as stop:
                 run(board, moment)
         assert stop.value.exit_code == 143 and signal.getsignal(signal.SIGTERM) == before
         parts = RunFolder(moment)
@@ -66,7 +66,7 @@ def test_the_command_ends_with_the_code_of_sigterm(board, capsys):
         signal_at(patch, AdapTauMF, "calculate_loss", 20, signal.SIGTERM)
         assert cli.main(["-m", "AdapTauMF", "-d", "board", "--run_folder=run", *settings]) == 143
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "interrupted; every finished epoch is saved. Continue with: --resume=run"
+        "interrupted; every finished epoch is saved. Continue with: recbole-adaptau train --resume=run"
     )
 
 

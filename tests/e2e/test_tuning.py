@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recbole_adaptau.cli.experiment import main
+from recbole_adaptau.cli.tune import main
 from recbole_adaptau.config.yaml_files import PROPERTIES
 from recbole_adaptau.errors import OptionError
 from recbole_adaptau.studies.tuning import Search, check_ranges
@@ -22,7 +22,7 @@ def words(board):
     path = settings.pop("data_path")
     del settings["state"], settings["show_progress"]
     return [
-        "tune", "--model", "AdapTauMF", "--dataset", "board", "--data-path", path, "--params_file", "ranges.test",
+        "--model", "AdapTauMF", "--dataset", "board", "--data-path", path, "--params_file", "ranges.test",
         "--output", "out", *(f"--{key}={value}" for key, value in settings.items()),
     ]  # fmt: skip
 

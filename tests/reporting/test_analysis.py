@@ -6,11 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recbole_adaptau.cli.analyse import rank_correlation
 from recbole_adaptau.core.epoch_view import EpochView
 from recbole_adaptau.core.interactions import Interactions
 from recbole_adaptau.errors import DataError
 from recbole_adaptau.reporting import best_tau, half_mass_tau
+from recbole_adaptau.reporting.analysis import rank_correlation
 from recbole_adaptau.reporting.figures import tenths
 from recbole_adaptau.reporting.gradient import chosen_users, gradient, masses
 from recbole_adaptau.runs.significance import compare

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from recbole.data.interaction import Interaction
 from recbole.utils import get_model
 
-from recbole_adaptau.cli.recommend import read_users
 from recbole_adaptau.errors import AdapTauError, DataError, OptionError
 from recbole_adaptau.runs.folder import RunFolder
 from recbole_adaptau.serving import Embeddings, Recommender, embeddings_of
@@ -107,6 +106,10 @@ def test_neighbours_are_those_of_brute_force_and_never_the_item_itself():
         others = [other for other in np.argsort(-cosines[item]) if other not in (0, item)]
         assert near == others[:5]
         assert found == pytest.approx(cosines[item, others[:5]].tolist(), abs=1e-5)
+    ((some, near, _),) = neighbours(directions, 5, of=[7, 3])
+    assert some.tolist() == [7, 3] and near.tolist() == [
+        torch.cat([part[1] for part in rows])[item - 1].tolist() for item in (7, 3)
+    ]
 
 
 PARTS = [
@@ -203,30 +206,6 @@ def test_the_index_is_checked_against_the_models_ranking(board, tmp_path):
     write_index(path, embeddings.items[1:].flip(0))
     with pytest.raises(AdapTauError, match="does not rank as the model does"):
         check_index(path, model, embeddings, ACTIVE, 5)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"1\n2,3\n", r"who\.txt, line 2: write one user id a line and nothing else, not '2,3'"),
-        (b"1\t5\n", r"line 1: write one user id a line"),
-        (b"1\n\x00\n", r"line 2: write one user id"),
-        (b"1\n\xff\xfe\n", r"line 2: not UTF-8"),
-        (b"\n \n", "no user ids"),
-        (None, "cannot be read"),
-    ],
-)
-def test_a_malformed_users_file_is_refused(tmp_path, content, message):
-    path = tmp_path / "who.txt"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(DataError, match=message):
-        read_users(path)
-
-
-def test_a_users_file_may_have_empty_lines_and_windows_line_ends(tmp_path):
-    (tmp_path / "who.txt").write_bytes("\ufeff1\r\n\r\n u 2 \n".encode())
-    assert read_users(tmp_path / "who.txt") == ["1", "u 2"]
 
 
 def test_other_ids_under_the_same_counts_are_refused(board, tmp_path):

@@ -1,6 +1,5 @@
 """The paper's experiments: their runs, their tables from planted runs, and bad input; nothing here is trained."""
 
-import argparse
 import csv
 import io
 from dataclasses import replace
@@ -11,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_adaptau.cli.compare import Board
 from recbole_adaptau.cli.experiment import main
 from recbole_adaptau.recipe import method_name
 from recbole_adaptau.reporting.tables import as_csv, as_markdown
 from recbole_adaptau.runs import runner
 from recbole_adaptau.runs.folder import RunFolder
 from recbole_adaptau.studies import paper
+from recbole_adaptau.studies.leaderboard.board import Board
 from recbole_adaptau.studies.leaderboard.entries import FIRST_SEED, MODELS, entries
 from recbole_adaptau.studies.paper import (
     EXPERIMENTS,
@@ -198,8 +197,7 @@ def test_significance_pairs_users_and_seeds():
 
 
 def test_sota_has_the_runs_of_the_leaderboard():
-    args = argparse.Namespace(dataset="ml-1m", seeds=1, budget=40.0)
-    board = Board(entries(["AdapTauMF", "SGL"], "ml-1m"), args, {"protocol": "'honest'"}, Path("out"))
+    board = Board(entries(["AdapTauMF", "SGL"], "ml-1m"), "ml-1m", 1, 40.0, {"protocol": "'honest'"}, Path("out"))
     asked_for = {"protocol": "'honest'", "budget_minutes": 40}
     want = Asked(["AdapTauMF", "SGL"], "ml-1m", [FIRST_SEED], 0, given=asked_for)
     specs = sota.runs(want)
