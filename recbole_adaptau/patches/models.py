@@ -66,8 +66,9 @@ def get_trainer(original: Any, model_type: Any, model_name: str) -> Any:
     ours = MODELS.get(_adapt_by_name(model_name))
     if ours is not None and issubclass(ours, AdapTauRecommender):
         base = getattr(ours, "base_name", None)
-        return recording(_adapting(Trainer if base is None else original(model_type, base)))
-    trainer = original(model_type, model_name)
+        trainer: Any = _adapting(Trainer if base is None else original(model_type, base))
+    else:
+        trainer = original(model_type, model_name)
     return recording(trainer) if issubclass(trainer, Trainer) else trainer
 
 
