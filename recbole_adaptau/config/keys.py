@@ -186,7 +186,10 @@ def _complaints(config: Config) -> dict[str, Complaint]:
     model_class, found = config.model_class, {}
     listed = {key for keys in config.parameters.values() for key in keys} | set(config.internal_config_dict) | UNLISTED
     readers = declared(model_class)
-    idle = _idle(config) if is_ours(model_class) else {}
+    idle: dict[str, str] = {}
+    if is_ours(model_class):
+        for component in components(config):
+            idle |= component.unread(config)
     for key, value in sorted(config.external_config_dict.items()):
         if key in GONE and is_ours(model_class) and key not in readers:
             found[key] = Complaint(f"{key} = {value!r}: {GONE[key]}.", "always")
@@ -202,13 +205,9 @@ def idle_keys(config: Config) -> frozenset[str]:
     """Settings that nothing reads in such a run, whatever their values."""
     if not is_ours(config.model_class):
         return frozenset()
-    idle, readers = _idle(config), declared(config.model_class)
+    idle = {key: why for component in components(config) for key, why in component.unread(config).items()}
+    readers = declared(config.model_class)
     return frozenset(key for key, (_, names) in readers.items() if _unread(key, names, idle, config))
-
-
-def _idle(config: Config) -> dict[str, str]:
-    """What the chosen components declare and do not read, with the reason."""
-    return {key: why for component in components(config) for key, why in component.unread(config).items()}
 
 
 def _unread(key: str, readers: list[str], idle: Mapping[str, str], config: Config) -> str:
