@@ -75,8 +75,8 @@ class Board:
                 for spec in self._first(entry):
                     spec.config(runner.folder_of(spec, self.root).path)
             except AdapTauError as error:
-                self.refused[entry.model] = str(error)
-                print(f"note: {entry.model} is left out: {error}", file=sys.stderr)
+                self.refused[entry.name] = str(error)
+                print(f"note: {entry.name} is left out: {error}", file=sys.stderr)
         if len(self.refused) == len(self.entries):
             raise OptionError("none of the models can be run.")
         configs = runner.check(self.first_runs(), self.root)
@@ -105,22 +105,23 @@ class Board:
             for spec in self._chosen(entry) or self._first(entry):
                 run = runner.folder_of(spec, self.root)
                 found += [run.path] if run.path.exists() else []
-        for model, error in self.refused.items():
-            run = RunFolder(self.root / "runs" / model)
+        for name, error in self.refused.items():
+            run = RunFolder(self.root / "runs" / name)
             run.fail(AdapTauError(error))
             found.append(run.path)
         return found
 
     def _group(self, entry: Entry) -> dict[str, Any]:
-        best = self._best(entry) if entry.model not in self.refused else None
-        errors = [self.refused[entry.model]] if entry.model in self.refused else []
+        best = self._best(entry) if entry.name not in self.refused else None
+        errors = [self.refused[entry.name]] if entry.name in self.refused else []
         runs = []
-        if entry.model not in self.refused:
+        if entry.name not in self.refused:
             specs = self._chosen(entry) or self._first(entry)
             errors += [error for spec in specs if (error := self._error(spec))]
             runs = runner.records(self._chosen(entry), self.root)
         return {
             "model": entry.model,
+            "method": entry.name,
             "source": entry.source,
             "settings": dict(entry.trials[best or 0]),
             "temperatures_tried": entry.temperatures_tried,
@@ -131,7 +132,7 @@ class Board:
         }
 
     def _possible(self) -> list[Entry]:
-        return [entry for entry in self.entries if entry.model not in self.refused]
+        return [entry for entry in self.entries if entry.name not in self.refused]
 
     def _spec(self, entry: Entry, trial: int, seed: int) -> runner.Spec:
         runs = len(entry.trials) + len(self.seeds) - 1
