@@ -56,6 +56,10 @@ setup(
         "scipy>=1.11,<1.13",  # RecBole issue 2215: dok_matrix._update is gone in 1.13
         "setuptools<81",  # RecBole issue 2215: ray 2.6.3 imports pkg_resources
         "scikit-learn>=1.0",
+        "statsmodels>=0.14",
+        "pydantic>=2.7",
+        "Jinja2>=3.1",
+        "filelock>=3.16",
         "PyYAML>=6",
         "safetensors>=0.4",
         "tqdm>=4.60",

@@ -49,7 +49,7 @@ MODULES = {
     "leaderboard": "studies.leaderboard",
     "benchmark": "studies.speed",
     "analysis": "reporting",
-    "analysis.figures": "reporting.run_figures",
+    "analysis.figures": "reporting.figures",
     "analysis.saved": "reporting.saved_run",
     "analysis.temperature": "reporting.gradient",
     "report": "reporting.html",

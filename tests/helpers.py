@@ -14,8 +14,8 @@ assert recbole_adaptau.__version__
 
 
 def build(model: str, settings: dict, dataset: str = "board") -> SimpleNamespace:
-    """Config, loaders and a fresh model, as RecBole's run_recbole makes them; settings may be shared by models."""
-    config = Config(model, dataset, config_dict={**settings, "tolerated_keys": list(settings)})
+    """Config, loaders and a fresh model, as RecBole's run_recbole makes them."""
+    config = Config(model, dataset, config_dict=dict(settings))
     recbole.utils.init_seed(config["seed"], config["reproducibility"])
     data = recbole.data.create_dataset(config)
     train, valid, test = recbole.data.data_preparation(config, data)

@@ -127,10 +127,6 @@ def test_an_experiment_is_one_file(tmp_path, monkeypatch):
     text = shown.read_text(encoding="utf-8").replace('name="strategies"', 'name="again"')
     (tmp_path / "contributed_study.py").write_text(text)
     monkeypatch.setattr(studies, "__path__", [*studies.__path__, str(tmp_path)])
-    found = importlib.reload(studies).EXPERIMENTS
-    try:
-        assert "again" in found and "strategies" in found
-    finally:
-        monkeypatch.undo()
-        sys.modules.pop("recbole_adaptau.studies.paper.contributed_study", None)
-        importlib.reload(studies)
+    found = studies.found()
+    sys.modules.pop("recbole_adaptau.studies.paper.contributed_study", None)
+    assert "again" in found and "strategies" in found

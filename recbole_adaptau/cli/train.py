@@ -41,6 +41,7 @@ def _train(words: list[str]) -> None:
         result = resume(args.resume, nproc=args.nproc, budget_minutes=budget, **group)
     else:
         nproc = 1 if args.nproc is None else args.nproc
+        settings["strict_keys"] = list(settings)
         result = run_processes(args.model, args.dataset, existing(args.config_files), settings, nproc=nproc, **group)
     if result["run_folder"] is None:
         print("done; the run folder is on the machine of rank 0")
@@ -51,7 +52,7 @@ def _train(words: list[str]) -> None:
 def summary(run: RunFolder) -> str:
     """What a run came to, in four lines."""
     result = run.read_result()
-    lines = [f"{result['model']} on {result['dataset']}, seed {result['seed']}: best epoch {result['best_epoch']}"]
+    lines = [f"{result['method']} on {result['dataset']}, seed {result['seed']}: best epoch {result['best_epoch']}"]
     metrics = result["test_result"] or {}
     lines.append("test: " + "  ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
     if "tau_0" in result:

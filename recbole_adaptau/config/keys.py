@@ -28,8 +28,11 @@ GENERAL = (RunSettings, NoiseSettings)
 # Read by RecBole or by us, but listed in none of RecBole's property files.
 UNLISTED = frozenset(
     ("model", "dataset", "config_files", "nproc", "world_size", "ip", "port", "offset", "local_rank", "device",
-     "tail_ratio", "encoding", "fast_propagation", "recipe_parts", "tolerated_keys")
+     "tail_ratio", "encoding", "fast_propagation", "recipe_parts")
 )  # fmt: skip
+# Words of the commands about settings, no settings themselves: which keys the command line gave for this run alone, and
+# whether all are those of a saved run.
+INTERNAL = ("strict_keys", "stored_settings")
 # Settings of version 0.1 that are called otherwise now.
 GONE = {
     "popularity_prior": "it is a part of a recipe now: --recipe=[popularity_prior], or --recipe=plus for all parts",
@@ -93,12 +96,12 @@ def defaults(model_class: Any) -> dict[str, Any]:
 
 def not_compared() -> frozenset[str]:
     """Where a run writes and what it prints: no figure depends on these."""
-    return _with("compared") | {"tolerated_keys"}
+    return _with("compared")
 
 
 def not_with_data() -> frozenset[str]:
     """What no file that lies with a dataset may set."""
-    return _with("with_data") | {"recipe", "recipe_parts", "tolerated_keys"}
+    return _with("with_data") | {"recipe", "recipe_parts", *INTERNAL}
 
 
 @cache
@@ -126,24 +129,17 @@ def check_settings(config: Config) -> None:
         model_class.refuse(config)
         for component in components(config):
             component.refuse(config)
-    tolerated = _tolerated(config)
-    if tolerated is True:
-        return
-    explicit = (config.variable_config_dict.keys() | config.cmd_config_dict.keys()) - tolerated
+    explicit = config.external_config_dict.get("strict_keys") or ()
     for key, complaint in _complaints(config).items():
-        if complaint.refused == "always" or (complaint.refused == "explicit" and key in explicit):
+        # RecBole reads the host program's arguments too, which may be for somebody else.
+        anywhere = complaint.refused == "always" and key not in config.cmd_config_dict
+        if anywhere or (complaint.refused == "explicit" and key in explicit):
             raise OptionError(complaint.text)
 
 
 def notes(config: Config) -> list[str]:
-    """What the user gave that changes nothing and was let through, being in a file or shared among several runs."""
-    return [] if _tolerated(config) is True else [complaint.text for complaint in _complaints(config).values()]
-
-
-def _tolerated(config: Config) -> Any:
-    """Keys that other runs of the same command read; True for the settings of a saved run, which has them all."""
-    found = config.external_config_dict.get("tolerated_keys") or ()
-    return found if found is True else frozenset(found)
+    """What the user gave that changes nothing and was let through, as other runs of the same file may read it."""
+    return [complaint.text for complaint in _complaints(config).values()]
 
 
 def _check_values(config: Config) -> None:
@@ -175,7 +171,7 @@ class Complaint:
     """About a key that has no effect.
 
     Attributes:
-        refused: `always`; `explicit`, where the key is given for this run and not in a shared file; or `never`.
+        refused: `always`; `explicit`, where the command line gives the key for this run alone; or `never`.
     """
 
     text: str
@@ -184,7 +180,14 @@ class Complaint:
 
 def _complaints(config: Config) -> dict[str, Complaint]:
     model_class, found = config.model_class, {}
-    listed = {key for keys in config.parameters.values() for key in keys} | set(config.internal_config_dict) | UNLISTED
+    if config.external_config_dict.get("stored_settings"):
+        return {}
+    listed = (
+        {key for keys in config.parameters.values() for key in keys}
+        | set(config.internal_config_dict)
+        | UNLISTED
+        | set(INTERNAL)
+    )
     readers = declared(model_class)
     idle: dict[str, str] = {}
     if is_ours(model_class):
@@ -227,7 +230,7 @@ def _unread(key: str, readers: list[str], idle: Mapping[str, str], config: Confi
 
 
 def _unknown(key: str, model_class: Any, known: set[str]) -> Complaint:
-    if key in _keys_of_recboles_models():
+    if key in _keys_of_recboles_models() or key in _every_declared_key():
         text = f"{model_class.__name__} does not read the option '{key}', which another model does."
         return Complaint(text, "explicit")
     base = getattr(model_class, "base_class", model_class)
@@ -236,6 +239,16 @@ def _unknown(key: str, model_class: Any, known: set[str]) -> Complaint:
         f"No part of this program reads the option '{key}'.{did_you_mean(key, known)}",
         "never" if somebodys else "always",
     )
+
+
+def _every_declared_key() -> set[str]:
+    """Of all parts of the program that declare settings, also of models other than a run's."""
+    classes, found = [SettingsModel], set()
+    while classes:
+        settings = classes.pop()
+        classes += settings.__subclasses__()
+        found |= settings.model_fields.keys()
+    return found
 
 
 @cache

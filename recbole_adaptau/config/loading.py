@@ -76,7 +76,8 @@ def settle(config: Config) -> None:
     keys.check_settings(config)
     _set_split(config)
     noise.check(config)
-    config.final_config_dict.pop("tolerated_keys", None)
+    for key in keys.INTERNAL:
+        config.final_config_dict.pop(key, None)
     if config["run_root"] and not config["run_folder"]:
         config["run_folder"] = str(_new_run_folder(config))
     if config["run_folder"]:

@@ -49,7 +49,7 @@ def _known(registry: Registry[Any]) -> BeforeValidator:
     def check(name: Any) -> Any:
         if name is None:
             raise ValueError
-        if name not in registry:
+        if not isinstance(name, str) or name not in registry:
             hint = did_you_mean(name, registry) if isinstance(name, str) else ""
             raise OptionError(f"{registry.key} = {name!r} is not one of {', '.join(registry)}.{hint}")
         return name

@@ -1,12 +1,15 @@
 """The models that RecBole finds by name beside its own; `patches.models` has it look here first."""
 
+from importlib import import_module
+from inspect import isabstract
+from pkgutil import iter_modules
 from typing import TypeVar
 
-from recbole.model.abstract_recommender import AbstractRecommender
+from recbole.model.abstract_recommender import AbstractRecommender, GeneralRecommender
 
 from ..errors import OptionError
-from . import AdapTauLightGCN, AdapTauMF, AdapTauRecommender, Adapted, SimGCL, XSimGCL
-from .adapted import adapted_class
+from .adapted import Adapted, adapted_class
+from .base import AdapTauRecommender
 from .families import FAMILIES
 
 MODELS: dict[str, type[AbstractRecommender]] = {}
@@ -41,5 +44,14 @@ def adapt(base: type, name: str | None = None) -> type[AdapTauRecommender]:
     return register(model)
 
 
-for _model in (AdapTauMF, AdapTauLightGCN, SimGCL, XSimGCL):
-    register(_model)
+def _find_models() -> None:
+    """Register every model that a file of model/ or peers/ defines."""
+    for package in (__package__, f"{__package__.rpartition('.')[0]}.peers"):
+        for found in iter_modules(import_module(package).__path__, f"{package}."):
+            for value in list(vars(import_module(found.name)).values()):
+                if isinstance(value, type) and issubclass(value, GeneralRecommender) and value.__module__ == found.name:
+                    if not isabstract(value) and not issubclass(value, Adapted):
+                        register(value)
+
+
+_find_models()

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
-import recbole
+import recbole.quick_start
 from recbole.config import Config
 
 from ..config.run_settings import RunSettings
@@ -191,7 +191,7 @@ def resume(
             "test_result": result["test_result"],
             "run_folder": str(run.path),
         }
-    settings = {**run.settings(), **changes, "run_folder": str(run.path), "resume": True, "tolerated_keys": True}
+    settings = {**run.settings(), **changes, "run_folder": str(run.path), "resume": True, "stored_settings": True}
     before = settings.pop("nproc", 1), settings.pop("world_size", -1)
     if nproc is None:
         nproc, group["world_size"] = before if group.get("world_size", -1) <= 0 else (1, group["world_size"])

@@ -47,7 +47,7 @@ class Spec:
     def settings(self, folder: Path) -> dict[str, Any]:
         """What RecBole's Config is given; a copy, for Config writes into it."""
         own = quoted({**self.varied, "run_folder": str(folder)})
-        return copy.deepcopy({**QUIET, **self.given, **own, "tolerated_keys": list(self.given)})
+        return copy.deepcopy({**QUIET, **self.given, **own})
 
     @property
     def budget(self) -> float | None:

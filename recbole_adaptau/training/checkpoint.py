@@ -41,7 +41,7 @@ DERIVED = (
 )
 
 # Only the user's own word allows code in a file to run, never a file's.
-USERS_WORD = ("allow_pickle", "tolerated_keys")
+USERS_WORD = ("allow_pickle", "strict_keys", "stored_settings")
 
 _SPARSE = (sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.lil_matrix)
 _NUMBERS = (np.float64, np.float32, np.int64, np.int32, np.bool_, np.object_)
@@ -163,7 +163,7 @@ def saved_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def rebuild_config(settings: Mapping[str, Any]) -> Config:
     """The Config that `config_settings` described; nothing but `settings` has a say in it."""
-    settings = {**saved_settings(settings), "tolerated_keys": True}
+    settings = {**saved_settings(settings), "stored_settings": True}
     with shielded_argv():
         return Config(model=settings["model"], dataset=settings["dataset"], config_dict=quoted(plain(settings)))
 

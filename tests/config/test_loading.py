@@ -94,7 +94,7 @@ BAD_SETTINGS = {
 def test_bad_setting_is_refused_with_key_value_and_remedy(case):
     settings, message = BAD_SETTINGS[case]
     with pytest.raises(OptionError, match=re.compile(message, re.S)):
-        Config("AdapTauLightGCN", "ml-100k", config_dict=settings)
+        Config("AdapTauLightGCN", "ml-100k", config_dict={**settings, "strict_keys": list(settings)})
 
 
 # Those of the leaderboard are settings for many models: tests/e2e/test_leaderboard.py reads them.
@@ -178,7 +178,7 @@ def test_a_class_of_the_users_own_may_read_keys_of_its_own():
     class Mine(BPR):
         __module__ = "somewhere"
 
-    config = Config(Mine, "ml-100k", config_dict={"my_depth": 3})
+    config = Config(Mine, "ml-100k", config_dict={"my_depth": 3, "strict_keys": ["my_depth"]})
     assert config["my_depth"] == 3 and "my_depth" in notes(config)[0]
 
 

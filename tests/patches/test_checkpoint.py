@@ -78,15 +78,12 @@ def test_rebuilt_config_is_equal(model, given):
     assert checkpoint.config_settings(again) == settings
 
 
-@pytest.mark.parametrize("key", ["tau", "user_beta", "user_loss_tau"])
-def test_a_run_without_temperature_is_read_after_a_default_has_changed(key):
-    given = {"tau_strategy": "none", "preset": "paper", "test_score": "auto", "normalization": "auto"}
-    saved = checkpoint.config_settings(Config("AdapTauMF", "ml-100k", config_dict=given))
-    then = {**saved, key: 0.7}
-    assert checkpoint.config_settings(checkpoint.rebuild_config(then)) == saved
-    # Where the key does count, what was saved holds.
-    counts = {**then, "tau_strategy": "adaptive_user" if key != "tau" else "fixed", "normalization": "Y-Y"}
-    assert checkpoint.rebuild_config(counts)[key] == 0.7
+def test_settings_of_version_0_1_are_refused_with_what_to_do():
+    saved = checkpoint.config_settings(Config("AdapTauMF", "ml-100k"))
+    old = {key: value for key, value in saved.items() if not key.startswith("recipe")} | {"popularity_prior": True}
+    with pytest.raises(CheckpointError, match=r"made by version 0\.1(.|\n)*train again with --recipe=plus"):
+        checkpoint.rebuild_config(old)
+    assert checkpoint.rebuild_config(saved)["recipe"] == "none"
 
 
 @pytest.mark.parametrize("data_path", ["dataset/", "dataset", "elsewhere//", "", "../up", "/data/of/mine"])

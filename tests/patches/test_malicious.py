@@ -236,7 +236,7 @@ def test_a_dataset_name_cannot_leave_its_folder(board, name):
     ],
 )  # fmt: skip
 def test_settings_are_read_as_literals_and_never_run(board, text, value):
-    assert Config("BPR", "board", config_dict={**board, "note": text})["note"] == value
+    assert Config("BPR", "board", config_dict={**board, "encoding": text})["encoding"] == value
 
 
 def test_recboles_other_evals_read_literals_too():
@@ -250,6 +250,6 @@ def test_recboles_other_evals_read_literals_too():
 
 @pytest.mark.parametrize("number", ["1e-3", "1.5e3", "2E5", "-1e4", "+.5e-3", "1.e2", "3", "0.1", "-7", ".inf"])
 def test_numbers_in_yaml_are_what_recbole_reads(board, number):
-    Path("a.yaml").write_text(f"note: {number}\n")
-    note = Config("BPR", "board", config_file_list=["a.yaml"], config_dict=dict(board))["note"]
+    Path("a.yaml").write_text(f"encoding: {number}\n")
+    note = Config("BPR", "board", config_file_list=["a.yaml"], config_dict=dict(board))["encoding"]
     assert note == float(number.replace(".inf", "inf"))
