@@ -243,7 +243,8 @@ def _unknown(key: str, model_class: Any, known: set[str]) -> Complaint:
 
 def _every_declared_key() -> set[str]:
     """Of all parts of the program that declare settings, also of models other than a run's."""
-    classes, found = [SettingsModel], set()
+    classes: list[type[SettingsModel]] = [SettingsModel]
+    found: set[str] = set()
     while classes:
         settings = classes.pop()
         classes += settings.__subclasses__()

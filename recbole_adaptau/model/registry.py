@@ -3,7 +3,7 @@
 from importlib import import_module
 from inspect import isabstract
 from pkgutil import iter_modules
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from recbole.model.abstract_recommender import AbstractRecommender, GeneralRecommender
 
@@ -49,9 +49,17 @@ def _find_models() -> None:
     for package in (__package__, f"{__package__.rpartition('.')[0]}.peers"):
         for found in iter_modules(import_module(package).__path__, f"{package}."):
             for value in list(vars(import_module(found.name)).values()):
-                if isinstance(value, type) and issubclass(value, GeneralRecommender) and value.__module__ == found.name:
-                    if not isabstract(value) and not issubclass(value, Adapted):
-                        register(value)
+                if getattr(value, "__module__", None) == found.name and _is_model(value):
+                    register(value)
+
+
+def _is_model(value: Any) -> bool:
+    return (
+        isinstance(value, type)
+        and issubclass(value, GeneralRecommender)
+        and not isabstract(value)
+        and (not issubclass(value, Adapted))
+    )
 
 
 _find_models()

@@ -12,7 +12,8 @@ import pytest
 
 import recbole_adaptau
 from recbole_adaptau.cli.compare import main
-from recbole_adaptau.model import AdapTauMF, SimGCL
+from recbole_adaptau.model import AdapTauMF
+from recbole_adaptau.peers.simgcl import SimGCL
 from recbole_adaptau.runs.folder import RunFolder
 from recbole_adaptau.studies.leaderboard.entries import FOLDER, MODELS, common, entries
 

@@ -76,5 +76,5 @@ def test_tables_name_the_recipe(recipe, name):
 
 def test_a_recipe_is_not_for_recboles_own_models():
     assert recbole.utils.get_model("BPR")
-    with pytest.raises(OptionError, match="reads the option 'recipe'"):
-        Config("BPR", "ml-100k", config_dict={"recipe": "plus"})
+    with pytest.raises(OptionError, match="BPR does not read the option 'recipe'"):
+        Config("BPR", "ml-100k", config_dict={"recipe": "plus", "strict_keys": ["recipe"]})
