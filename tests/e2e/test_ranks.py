@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 import recbole_adaptau
+from recbole_adaptau.distributed import ranks
 from recbole_adaptau.distributed.launcher import Group, ProcessError, launch
 from recbole_adaptau.errors import DataError
 from recbole_adaptau.runs.folder import RunFolder
@@ -89,8 +90,8 @@ def trained(model, settings):
 
 def train_all(local_rank, settings):
     """On every rank, all variants one after another; rank 0 returns what all ranks have."""
-    ranks = {"local_rank": local_rank, "nproc": 2, "world_size": 2}
-    results = {name: trained(model, {**settings, **s, **ranks}) for name, (model, s) in (VARIANTS | DRAWING).items()}
+    group = {"local_rank": local_rank, "nproc": 2, "world_size": 2}
+    results = {name: trained(model, {**settings, **s, **group}) for name, (model, s) in (VARIANTS | DRAWING).items()}
     return ranks.gathered_states(results, torch.device("cpu"))
 
 

@@ -31,6 +31,7 @@ from recbole.trainer import trainer as trainers
 from recbole.trainer.hyper_tuning import HyperTuning
 from recbole.utils import ensure_dir, get_model, init_logger
 from recbole.utils.case_study import full_sort_scores
+from torch.utils.data.distributed import DistributedSampler
 
 CANARIES: dict[str, Callable[[], bool]] = {}
 TRAIN = [("a", "x"), ("a", "y"), ("b", "y"), ("b", "z"), ("c", "z"), ("c", "x"), ("d", "y")]
@@ -114,7 +115,7 @@ def rows_are_repeated_among_ranks() -> bool:
         mock.patch.object(dist, "get_rank", lambda: 0),
     ):
         loader = type(train)(TwoRanks(config), train._dataset, train._sampler, shuffle=False)
-    return 2 * len(loader.sampler) > len(TRAIN)
+    return isinstance(loader.sampler, DistributedSampler) and 2 * len(loader.sampler) > len(TRAIN)
 
 
 def unequal_ranks_count_alike(trainer_class) -> bool:
@@ -142,20 +143,26 @@ def ranks_are_not_weighed_for_ncl() -> bool:
 def coverage_is_averaged_over_ranks() -> bool:
     config, *_, trainer = built()
     trainer.config = TwoRanks(config)
+    values = iter([[3, 3], [3 * 0.5, 3 * 0.25]])  # numbers of users, then what each rank covers times its users
 
     def gather(into, own):
-        for place in into:
-            place.copy_(own)
+        for place, value in zip(into, next(values), strict=True):
+            place.fill_(value)
 
     with mock.patch.object(dist, "all_gather", gather):
-        return trainer._map_reduce({"itemcoverage@1": 0.5}, 3)["itemcoverage@1"] == 0.5  # of two halves: up to 1
+        return trainer._map_reduce({"itemcoverage@1": 0.5}, 3)["itemcoverage@1"] == 0.375
 
 
 @canary("recbole.trainer.trainer:Trainer.evaluate")
 def a_rank_does_not_wait_for_the_checkpoint() -> bool:
     config, _, test, trainer = built()
     trainer.config, trainer.saved_model_file = TwoRanks(config), "not-yet-written.pth"
-    return fails(FileNotFoundError, lambda: trainer.evaluate(test))
+    with (
+        mock.patch.object(dist, "is_initialized", lambda: True),
+        mock.patch.object(dist, "get_rank", lambda: 1),
+        mock.patch.object(dist, "broadcast") as receive,
+    ):
+        return fails(FileNotFoundError, lambda: trainer.evaluate(test)) and not receive.called
 
 
 @canary("recbole.utils.utils:ensure_dir")
