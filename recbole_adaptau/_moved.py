@@ -53,7 +53,7 @@ MODULES = {
     "analysis.saved": "reporting.saved_run",
     "analysis.temperature": "reporting.gradient",
     "report": "reporting.html",
-    "export": "cli.export",
+    "export": "serving.export",
     "recommend": "cli.recommend",
     "serving.neighbours": "serving.similar",
     "serving.command": "cli.command",
