@@ -8,6 +8,7 @@ python examples/significance_test.py --model_ours AdapTauMF --model_baseline BPR
 
 import argparse
 import random
+import sys
 
 from scipy import stats
 
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--st_seed", type=int, default=2023, help="draws the seeds (default: %(default)s)")
     parser.add_argument("--run_times", type=int, default=3, help="runs of each model (default: %(default)s)")
     args, rest = parser.parse_known_args()
+    sys.argv = sys.argv[:1]  # what RecBole would read from it by itself is read here
     draw = random.Random(args.st_seed)
     seeds = [draw.randrange(2**31) for _ in range(args.run_times)]
     settings = {**EVALUATION, **parse_settings(rest)}

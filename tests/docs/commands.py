@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(
     path
-    for pattern in ("README.md", "docs/*.md", "dataset/README.md", "results/*/README.md")
+    for pattern in ("README.md", "CONTRIBUTING.md", "docs/*.md", "dataset/README.md", "results/*/README.md")
     for path in ROOT.glob(pattern)
 )
 PROGRAMS = ("python", "make", "pip", "recbole-adaptau", "source")

@@ -16,7 +16,7 @@ from recbole_adaptau.serving import Recommender
 from tests.conftest import checkerboard, write_inter
 
 pytestmark = pytest.mark.e2e
-MODELS = ["AdapTauMF", "BPR", "LightGCN"]
+MODELS = ["AdapTauMF", "AdapTauMF+", "BPR", "LightGCN"]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,9 @@ def runs(tmp_path_factory):
         patch.setattr("sys.argv", ["test"])
         for model in MODELS:
             settings = {"epochs": 1, "show_progress": False, "state": "ERROR", "eval_batch_size": 4_000_000}
-            recbole_adaptau.run_recbole_adaptau(model, "ml-100k", None, settings | {"run_folder": str(folder / model)})
+            settings |= {"recipe": "plus"} if model.endswith("+") else {}
+            settings |= {"run_folder": str(folder / model)}
+            recbole_adaptau.run_recbole_adaptau(model.removesuffix("+"), "ml-100k", None, settings)
     return folder
 
 
@@ -92,7 +94,7 @@ def test_what_is_exported_ranks_as_the_model_does(runs, model, capsys):
     with np.load("out/embeddings.npz", allow_pickle=False) as file:
         users, items = file["users"], file["items"]
         assert file["item_ids"].tolist() == about["item_ids"] and file["user_ids"].tolist() == about["user_ids"]
-    assert about["model"] == model and (about["last_column"] is not None) == model.startswith("AdapTau")
+    assert about["model"] == model.removesuffix("+") and (about["last_column"] is not None) == model.endswith("+")
     place = about["user_ids"].index("42")
     scores = products = users[place] @ items.T
     if about["last_column"] is not None:
@@ -112,7 +114,7 @@ def test_what_is_exported_ranks_as_the_model_does(runs, model, capsys):
         best = np.argsort(-products)[:20]
         assert found[0].tolist() == pytest.approx(products[best].tolist(), rel=1e-4, abs=1e-5)
         assert len(set(rows[0].tolist()) & set(best.tolist())) >= 19
-    assert Path("out/item_weights.npz").exists() == model.startswith("AdapTau")
+    assert Path("out/item_weights.npz").exists() == model.endswith("+")
     head = Path("out/neighbours.csv").read_text(encoding="utf-8").splitlines()[0]
     assert head == "item,rank,neighbour,cosine,name,neighbour_name"
 
