@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import recbole_adaptau
-from recbole_adaptau.core.interactions import Interactions
+from recbole_adaptau.data.positives import training_positives
 from recbole_adaptau.errors import DataError
 from tests.conftest import checkerboard, write_inter
 from tests.helpers import build
@@ -35,7 +35,7 @@ def test_single_item(board, tmp_path):
     with pytest.raises(DataError, match="4 of the 4 users of 'odd' have interacted with all of its 1 items"):
         trained(board)
     with pytest.raises(DataError, match="has 1 item: a softmax over items needs at least two"):
-        Interactions.from_dataset(SimpleNamespace(
+        training_positives(SimpleNamespace(
             inter_feat={"user_id": [1, 2], "item_id": [1, 1]}, uid_field="user_id", iid_field="item_id",
             dataset_name="odd", user_num=3, item_num=2,
         ))  # fmt: skip

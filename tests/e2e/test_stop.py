@@ -10,6 +10,7 @@ import recbole_adaptau
 from recbole_adaptau.cli import train as cli
 from recbole_adaptau.model import AdapTauMF
 from recbole_adaptau.runs.folder import RunFolder
+from recbole_adaptau.runs.recorder import RunRecorder
 from recbole_adaptau.training import checkpoint
 from recbole_adaptau.training.interrupt import Stopped
 from recbole_adaptau.training.trainer import AdapTauTrainer
@@ -20,8 +21,8 @@ MOMENTS = {
     "while validating": (AdapTauTrainer, "_full_sort_batch_eval", 3),
     "before the last.pth of a recorded epoch": (RunFolder, "add_epoch", 2),
     "while best.pth is written": (AdapTauTrainer, "_save_checkpoint", 1),
-    "while the last last.pth is written": (AdapTauTrainer, "_save_last", 4),
-    "while testing": (AdapTauTrainer, "_summary", 1),
+    "while the last last.pth is written": (RunRecorder, "_save_last", 4),
+    "while testing": (RunRecorder, "_summary", 1),
 }
 
 
