@@ -53,7 +53,7 @@ from recbole_adaptau.core.negatives import CandidateNegatives, register_negative
 
 @register_negatives("first_ten")
 class FirstTen(CandidateNegatives):
-    def _items(self, positives):
+    def candidates(self, positives):
         return self.everything[:10], None
 """
 PART = """

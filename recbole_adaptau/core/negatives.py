@@ -108,7 +108,7 @@ register_negatives = NEGATIVES.register
 
 
 class CandidateNegatives(Negatives):
-    """Candidates shared by all rows; a mode says with `_items` which, and with `_probabilities` how likely each was."""
+    """Candidates shared by all rows; a mode says with `candidates` which, and with `probabilities` how likely each was."""
 
     class Settings(SettingsModel):
         mask_hits: bool = setting(False, "Leave out candidates that are training positives of the row's user.")
@@ -121,24 +121,24 @@ class CandidateNegatives(Negatives):
         super().__init__(interactions, settings)
         self.register_buffer("everything", torch.arange(1, interactions.n_items), persistent=False)
         self.register_buffer("column_of", torch.full((interactions.n_items,), -1), persistent=False)
-        q = self._probabilities()
+        q = self.probabilities()
         correction = None
         if q is not None and getattr(self.settings, "logq_correction", False):
             correction = -torch.log(q.clamp_min(torch.finfo(q.dtype).tiny) * interactions.n_real_items).float()
         self.register_buffer("log_correction", correction, persistent=False)
 
     def draw(self, users: Tensor, positives: Tensor, sampled: Tensor | None = None) -> Candidates:
-        items, repeats = self._items(positives)
+        items, repeats = self.candidates(positives)
         log_weight = None if repeats is None else torch.log(repeats.float())
         if self.log_correction is not None:
             log_weight = _sum(log_weight, self.log_correction[items])
         return Candidates(items, log_weight, self._hits(users, positives, items))
 
-    def _items(self, positives: Tensor) -> tuple[Tensor, Tensor | None]:
+    def candidates(self, positives: Tensor) -> tuple[Tensor, Tensor | None]:
         """Different item ids, and how often each was drawn (None: once each)."""
         return self.everything, None
 
-    def _probabilities(self) -> Tensor | None:
+    def probabilities(self) -> Tensor | None:
         """[n_items] how likely each item is in a draw, where that differs between items."""
         return None
 
@@ -187,7 +187,7 @@ class SharedNegatives(CandidateNegatives):
 
     def __init__(self, interactions: Interactions, settings: Any = None):
         super().__init__(interactions, settings)
-        q = self._probabilities()
+        q = self.probabilities()
         self.register_buffer("cumulative", None if q is None else q.cumsum(0), persistent=False)
         self.begin_epoch()
 
@@ -200,7 +200,7 @@ class SharedNegatives(CandidateNegatives):
     def begin_epoch(self) -> None:
         self._order, self._place = self.everything[:0], 0
 
-    def _items(self, positives: Tensor) -> tuple[Tensor, Tensor | None]:
+    def candidates(self, positives: Tensor) -> tuple[Tensor, Tensor | None]:
         number = self.settings.num_negatives
         if self.cumulative is not None:
             points = torch.rand(number, dtype=self.cumulative.dtype, device=positives.device)
@@ -213,7 +213,7 @@ class SharedNegatives(CandidateNegatives):
         self._place += number
         return self._order[self._place - number : self._place], None
 
-    def _probabilities(self) -> Tensor | None:
+    def probabilities(self) -> Tensor | None:
         popular = self.settings.negative_distribution == "popularity"
         return self._shares(self.settings.negative_alpha) if popular else None
 
@@ -231,10 +231,10 @@ class InBatchNegatives(CandidateNegatives):
         if values["train_batch_size"] < 2:
             raise OptionError("negatives = in_batch needs train_batch_size of at least 2: a lone row has no negatives.")
 
-    def _items(self, positives: Tensor) -> tuple[Tensor, Tensor | None]:
+    def candidates(self, positives: Tensor) -> tuple[Tensor, Tensor | None]:
         return torch.unique(positives, return_counts=True)
 
-    def _probabilities(self) -> Tensor | None:
+    def probabilities(self) -> Tensor | None:
         return self._shares(1.0)
 
 
