@@ -19,10 +19,16 @@ from ..data.noise import NoiseSettings
 from ..errors import OptionError, did_you_mean
 from ..recipe import PARTS, method_name
 from .recbole_settings import RecboleSettings
+from .recipes import open_recipe
 from .run_settings import RunSettings, TrainingSettings
 from .yaml_files import read_yaml
 
 CHOSEN_BY: tuple[Registry[Any], ...] = (STRATEGIES, LOSSES, NEGATIVES)
+# What the paper has or compares with; anything else is said to go beyond it.
+OF_THE_PAPER = frozenset(
+    ("none", "fixed", "learned", "learned_user", "adaptive", "adaptive_user", "softmax", "shared", "in_batch", "full",
+     "per_row")
+)  # fmt: skip
 # Of every run, whatever its model.
 GENERAL = (RunSettings, NoiseSettings)
 # Read by RecBole or by us, but listed in none of RecBole's property files.
@@ -160,10 +166,12 @@ def method_line(config: Config) -> str:
     """Which method a configuration is, in a line for the log."""
     if not is_ours(config.model_class):
         return f"method: {config['model']}"
-    chosen = ", ".join(f"{registry.key} = {config[registry.key]}" for registry in CHOSEN_BY)
-    beyond = "; ".join(f"{name} ({PARTS[name].meaning})" for name in config["recipe_parts"])
+    chosen = {registry.key: config[registry.key] for registry in CHOSEN_BY}
+    shown = [f"{key} = {name}" for key, name in chosen.items()]
+    beyond = [told for told, name in zip(shown, chosen.values(), strict=True) if name not in OF_THE_PAPER]
+    beyond += [f"{name} ({PARTS[name].meaning})" for name in config["recipe_parts"]]
     name = method_name(config["model"], config["recipe"])
-    return f"method: {name}: {chosen}; beyond the paper: {beyond or 'nothing'}"
+    return f"method: {name}: {', '.join(shown)}; beyond the paper: {'; '.join(beyond) or 'nothing'}"
 
 
 @dataclass(frozen=True)
@@ -224,7 +232,8 @@ def _unread(key: str, readers: list[str], idle: Mapping[str, str], config: Confi
     key_of = readers[0].rpartition(" ")[0]
     if key_of == "recipe part":
         part = readers[0].rpartition(" ")[2]
-        return f"recipe = {config['recipe']}: it is read by the part {part} (--recipe=[{part}], or plus)"
+        also = ", or plus" if part in open_recipe("plus")[0] else ""
+        return f"recipe = {config['recipe']}: it is read by the part {part} (--recipe=[{part}]{also})"
     wanted = ", ".join(reader.rpartition(" ")[2] for reader in readers)
     return f"{key_of} = {config[key_of]}: it is read by {key_of} {wanted}"
 

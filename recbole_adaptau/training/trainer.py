@@ -67,6 +67,11 @@ class AdapTauTrainer(Trainer):
 
     def _check_nan(self, loss: Tensor) -> None:
         """Also for an infinite loss, which RecBole lets pass, and in words that help."""
+        if torch.isneginf(loss):
+            raise TrainingError(
+                "the training loss has become -inf, as that of a row without negatives may be: a loss has to give "
+                "such a row 0, as softmax_loss does; or raise train_batch_size or num_negatives."
+            )
         if not torch.isfinite(loss):
             raise TrainingError(
                 f"the training loss has become {loss.item()}: the parameters have grown beyond what float32 holds. "
@@ -105,7 +110,7 @@ def too_few_steps(batches: int, epochs: int, batch_size: int) -> str | None:
         return None
     smaller = max(2 ** int(math.log2(batch_size * batches / enough)), 64)
     return (
-        f"{batches} batches an epoch are only {steps} steps of learning in all: on data as small as this expect more "
+        f"{steps} steps of learning in all ({batches} an epoch) are few: on data as small as this expect more "
         f"of --train_batch_size={smaller}, or of more --epochs."
     )
 

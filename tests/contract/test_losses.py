@@ -43,7 +43,8 @@ class TestEveryLoss:
         positive, negatives = scores()
         loss = LOSSES[name]()
         before = loss(batch(positive, negatives))
-        assert (loss(batch(positive + 0.1, negatives)) < before).all()
+        after = loss(batch(positive + 0.1, negatives))
+        assert (after <= before).all() and (after < before).any()
         higher = negatives.clone()
         higher[:, 3] += 0.5
         assert (loss(batch(positive, higher)) >= before).all() and (loss(batch(positive, higher)) > before).any()
@@ -57,11 +58,20 @@ class TestEveryLoss:
         positive, negatives = (x.clone().requires_grad_() for x in scores(3))
         assert torch.autograd.gradcheck(lambda p, n: LOSSES[name]()(batch(p, n)), (positive, negatives))
 
-    def test_an_added_logit_counts_like_a_score(self, name):
+    def test_an_added_logit_of_the_positive_lowers_it(self, name):
+        """What a recipe part adds to the positive counts: a loss that reads the bare score alone would miss it."""
+        plain = batch(*scores())
+        added = dataclasses.replace(plain, positive_logit=torch.full((ROWS,), 0.5).double())
+        before, after = LOSSES[name]()(plain), LOSSES[name]()(added)
+        assert (after <= before).all() and (after < before).any()
+
+    def test_a_row_without_negatives_costs_nothing(self, name):
         positive, negatives = scores()
-        plain = batch(positive + 0.3 * 0.5, negatives)
-        added = dataclasses.replace(batch(positive, negatives), positive_logit=torch.full((ROWS,), 0.5).double())
-        torch.testing.assert_close(LOSSES[name]()(added), LOSSES[name]()(plain))
+        negatives = torch.cat([negatives[:1] * 0 - torch.inf, negatives[1:]])
+        positive = positive.clone().requires_grad_()
+        losses = LOSSES[name]()(batch(positive, negatives))
+        (gradient,) = torch.autograd.grad(losses.sum(), positive)
+        assert losses[0] == 0 and torch.isfinite(losses).all() and torch.isfinite(gradient).all()
 
     def test_a_model_trains_with_it(self, name, board):
         built = build("AdapTauMF", {**board, "loss": name, "epochs": 2})

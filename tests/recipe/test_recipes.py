@@ -4,6 +4,7 @@ import pytest
 import recbole.utils
 from recbole.config import Config
 
+from recbole_adaptau.config.keys import method_line
 from recbole_adaptau.config.yaml_files import PROPERTIES, read_yaml
 from recbole_adaptau.errors import OptionError
 from recbole_adaptau.recipe import PARTS, RecipePart, method_name, register_part
@@ -78,3 +79,9 @@ def test_a_recipe_is_not_for_recboles_own_models():
     assert recbole.utils.get_model("BPR")
     with pytest.raises(OptionError, match="BPR does not read the option 'recipe'"):
         Config("BPR", "ml-100k", config_dict={"recipe": "plus", "strict_keys": ["recipe"]})
+
+
+def test_the_log_line_says_what_goes_beyond_the_paper():
+    assert method_line(Config("AdapTauMF", "ml-100k")).endswith("beyond the paper: nothing")
+    plus = method_line(Config("AdapTauMF", "ml-100k", config_dict={"recipe": "plus"}))
+    assert plus.startswith("method: AdapTauMF+: tau_strategy = adaptive_user") and all(name in plus for name in PARTS)
