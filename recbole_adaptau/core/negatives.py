@@ -108,7 +108,7 @@ register_negatives = NEGATIVES.register
 
 
 class CandidateNegatives(Negatives):
-    """Candidates shared by all rows; a mode says with `candidates` which, and with `probabilities` how likely each was."""
+    """Candidates shared by all rows: `candidates` says which, and `probabilities` how likely each was."""
 
     class Settings(SettingsModel):
         mask_hits: bool = setting(False, "Leave out candidates that are training positives of the row's user.")

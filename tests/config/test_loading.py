@@ -77,7 +77,7 @@ BAD_SETTINGS = {
     "misspelt protocol": ({"protocol": "honset"}, "protocol = 'honset'.*mean 'honest'"),
     "paper protocol without a given split": ({"protocol": "paper"}, "needs data with a given split"),
     "misspelt recipe": ({"recipe": "pluss"}, "recipe: 'pluss' is not one of none, plus.*mean 'plus'"),
-    "misspelt part": ({"recipe": ["popularity_prio"]}, "recipe: 'popularity_prio' is not one of .*mean 'popularity_prior'"),
+    "misspelt part": ({"recipe": ["popularity_prio"]}, "'popularity_prio' is not .*mean 'popularity_prior'"),
     "a part twice": ({"recipe": ["user_dropout", "user_dropout"]}, "names a part twice"),
     "recipe a number": ({"recipe": 3}, "recipe = 3: must be none, plus, or parts by name"),
     "misspelt loss": ({"loss": "softmx"}, "loss = 'softmx' is not one of softmax.*mean 'softmax'"),
