@@ -1,0 +1,196 @@
+"""The temperature at which positives that are not trained on are calibrated: pure functions, and the held-out pairs.
+
+A held-out positive i of user u has the softmax NLL −log p(i | u), p(j | u) ∝ exp(s f(u, j) + added_j), over the whole
+catalogue; s = 1 / tau. The NLL is a conditional logit, convex in s, so that a few Newton steps find its minimum.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from .interactions import Interactions
+
+# With fewer positives the estimate is too inexact: the standard error of log tau is about 1.5 / sqrt(number).
+LEAST_POSITIVES = 64
+# Positives whose scores of the catalogue are worked on at once.
+ROWS_AT_ONCE = 64
+# A margin of more than sqrt(2) does not help: training positives known by heart say nothing about noise.
+MOST_OVERFITTING = 2.0
+
+
+def spread_places(users: NDArray[np.int64], most: int, seed: int, kept: int = 1) -> NDArray[np.int64]:
+    """Choose pairs at random: one of each of as many users as possible, then a second of each, and so on.
+
+    So users count alike, as they do in the metrics. The same seed gives the same pairs.
+
+    Args:
+        users: [P] the users of all pairs.
+        most: How many to choose at most.
+        seed: Of the random order.
+        kept: How many pairs of each user are not chosen, at least.
+
+    Returns:
+        [H] places in `users`, ascending; [0] if there were fewer than `LEAST_POSITIVES`.
+    """
+    order = np.random.default_rng(seed).permutation(len(users))
+    by_user = order[np.argsort(users[order], kind="stable")]
+    _, first, sizes = np.unique(users[by_user], return_index=True, return_counts=True)
+    turn = np.arange(len(users)) - np.repeat(first, sizes)  # 0 for a user's first pair in the random order, and so on
+    free = turn < np.repeat(sizes, sizes) - kept
+    rank = np.empty(len(users), dtype=np.int64)
+    rank[order] = np.arange(len(users))
+    chosen = by_user[free][np.lexsort((rank[by_user[free]], turn[free]))][:most]
+    return np.sort(chosen) if len(chosen) >= LEAST_POSITIVES else chosen[:0]
+
+
+class HeldOut(nn.Module):
+    """Pairs that are not trained on. Shape: users [H], items [H].
+
+    The buffers are not persistent: they come from the data and the seed.
+
+    Attributes:
+        returned: Whether they are trained on by now, and no longer measure anything.
+    """
+
+    users: Tensor
+    items: Tensor
+    _keys: Tensor
+
+    def __init__(self, users: Tensor, items: Tensor, n_items: int):
+        super().__init__()
+        self.n_items = n_items
+        self.returned = False
+        keys = (users * n_items + items).sort().values
+        for name, value in {"users": users, "items": items, "_keys": keys}.items():
+            self.register_buffer(name, value, persistent=False)
+
+    @classmethod
+    def split(cls, data: Interactions, share: float, most: int, seed: int) -> tuple[Interactions, "HeldOut | None"]:
+        """Split training pairs into those to train on and those held out; None if there are too few of them.
+
+        Every user keeps at least one pair to train on.
+        """
+        places = spread_places(data.users.numpy(), min(int(share * len(data)), most), seed)
+        if not len(places):
+            return data, None
+        users, items = data.users.numpy(), data.items.numpy()
+        rest = Interactions(np.delete(users, places), np.delete(items, places), data.n_users, data.n_items)
+        return rest, cls(data.users[places], data.items[places], data.n_items)
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    def contains(self, users: Tensor, items: Tensor) -> Tensor:
+        """Shape: ids [B], [B] → [B] bool."""
+        keys = users * self.n_items + items
+        places = torch.searchsorted(self._keys, keys).clamp_max(len(self) - 1)
+        return self._keys[places] == keys
+
+
+class Choices(NamedTuple):
+    """Scores of the catalogue, [B, m], and the columns of the positives, [B]."""
+
+    scores: Tensor
+    targets: Tensor
+
+
+def best_scale(start: float, parts: Sequence[Choices], added: Tensor | None = None, steps: int = 2) -> float:
+    """s that minimises the softmax NLL of the positives at logits s · scores + added, by Newton's method.
+
+    The gradient is Σ (E_p f − f_target), the curvature Σ Var_p f. A step changes s by a factor of 2 at most.
+
+    Args:
+        start: Where to start from; the last epoch's s is near the minimum.
+        parts: The positives, in parts whose scores fit into a cache.
+        added: [m] what is added to the logits, if anything.
+        steps: Newton steps.
+    """
+    scale = start
+    for _ in range(steps):
+        gradient = curvature = 0.0
+        for scores, targets in parts:
+            logits = scores * scale
+            p = torch.softmax(logits if added is None else logits.add_(added), dim=1)
+            weighted = p.mul_(scores)
+            mean = weighted.sum(1)
+            square = weighted.mul_(scores).sum(1)
+            target = scores.gather(1, targets.unsqueeze(1)).squeeze(1)
+            gradient += (mean - target).sum(dtype=torch.float64).item()
+            curvature += (square - mean * mean).sum(dtype=torch.float64).item()
+        wanted = scale - gradient / max(curvature, 1e-12)
+        scale = min(max(wanted, scale / 2), scale * 2)
+    return scale
+
+
+class Calibration(NamedTuple):
+    """The temperatures that calibrate new positives and training positives of the same users."""
+
+    new: float
+    trained: float
+
+    @property
+    def margin(self) -> float:
+        """How far above `new` to train: sqrt(new / trained), within 1 and sqrt(2).
+
+        The more a model overfits, the more two demands differ: new positives calibrated (tau = new), and training
+        positives with logits no larger than those of new ones should be (tau = new² / trained, if mean scores are in
+        the ratio new / trained). This is their geometric mean. Without overfitting both are `new`.
+        """
+        return math.sqrt(min(max(self.new / self.trained, 1.0), MOST_OVERFITTING))
+
+
+def calibration(
+    embeddings: tuple[Tensor, Tensor],
+    data: Interactions,
+    positives: tuple[Tensor, Tensor],
+    added: Tensor | None,
+    start: Calibration,
+    steps: int,
+    seed: int,
+) -> Calibration:
+    """Measure both temperatures, the second on a random training positive of every second part's users.
+
+    The softmax is the one that is trained on, in expectation: over the whole catalogue, the user's training positives
+    included.
+
+    Args:
+        embeddings: (users [n_users, d], items [n_items, d]) as they are scored in training.
+        data: The pairs that are trained on; every user of `positives` has one.
+        positives: (users [H], items [H]) of the new positives.
+        added: [n_items] what is added to an item's logits, if anything.
+        start: Where to start from.
+        steps: Newton steps.
+        seed: Of the draw of training positives.
+    """
+    users, items = embeddings
+    generator = torch.Generator().manual_seed(seed)
+    added = None if added is None else added[1:]
+    new, trained = [], []
+    for who, what in _in_parts(*positives):
+        chance = torch.rand(len(who), generator=generator, dtype=torch.float64).to(who.device)
+        known = data.items[data.indptr[who] + (chance * data.user_counts[who]).long()]
+        scores = users[who] @ items[1:].T
+        new.append(Choices(scores, what - 1))
+        trained.append(Choices(scores, known - 1))
+    return Calibration(
+        1 / best_scale(1 / start.new, new, added, steps), 1 / best_scale(1 / start.trained, trained[::2], added, steps)
+    )
+
+
+def _in_parts(users: Tensor, items: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    return zip(users.split(ROWS_AT_ONCE), items.split(ROWS_AT_ONCE), strict=True)
+
+
+def transfer_slope(trained: Tensor, new: Tensor) -> float:
+    """What of the differences between users' training losses their held-out losses confirm: a slope within [0, 1].
+
+    Shape: trained [H], new [H], of the same users.
+    """
+    centred = trained - trained.mean()
+    variance = (centred * centred).sum().item()
+    return min(max((centred * new).sum().item() / variance, 0.0), 1.0) if variance > 0 else 0.0
