@@ -5,7 +5,6 @@ catalogue; s = 1 / tau. The NLL is a conditional logit, convex in s, so that a f
 """
 
 import math
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +16,8 @@ from .interactions import Interactions
 
 # With fewer positives the estimate is too inexact: the standard error of log tau is about 1.5 / sqrt(number).
 LEAST_POSITIVES = 64
-# Positives whose scores of the catalogue are worked on at once.
-ROWS_AT_ONCE = 64
+# Positives whose scores of the catalogue are worked on at once, so that they fit into a cache; and scores at most.
+ROWS_AT_ONCE, MAX_SCORES = 64, 1 << 22
 # A margin of more than sqrt(2) does not help: training positives known by heart say nothing about noise.
 MOST_OVERFITTING = 2.0
 
@@ -92,39 +91,24 @@ class HeldOut(nn.Module):
         return self._keys[places] == keys
 
 
-class Choices(NamedTuple):
-    """Scores of the catalogue, [B, m], and the columns of the positives, [B]."""
+def nll_derivatives(scale: float, scores: Tensor, targets: Tensor, added: Tensor | None) -> Tensor:
+    """First and second derivative in s of the summed NLL: Σ (E_p f − f_target) and Σ Var_p f.
 
-    scores: Tensor
-    targets: Tensor
-
-
-def best_scale(start: float, parts: Sequence[Choices], added: Tensor | None = None, steps: int = 2) -> float:
-    """s that minimises the softmax NLL of the positives at logits s · scores + added, by Newton's method.
-
-    The gradient is Σ (E_p f − f_target), the curvature Σ Var_p f. A step changes s by a factor of 2 at most.
-
-    Args:
-        start: Where to start from; the last epoch's s is near the minimum.
-        parts: The positives, in parts whose scores fit into a cache.
-        added: [m] what is added to the logits, if anything.
-        steps: Newton steps.
+    Shape: scores of the catalogue [B, m], columns of the positives [B], added logits [m] → [2], float64.
     """
-    scale = start
-    for _ in range(steps):
-        gradient = curvature = 0.0
-        for scores, targets in parts:
-            logits = scores * scale
-            p = torch.softmax(logits if added is None else logits.add_(added), dim=1)
-            weighted = p.mul_(scores)
-            mean = weighted.sum(1)
-            square = weighted.mul_(scores).sum(1)
-            target = scores.gather(1, targets.unsqueeze(1)).squeeze(1)
-            gradient += (mean - target).sum(dtype=torch.float64).item()
-            curvature += (square - mean * mean).sum(dtype=torch.float64).item()
-        wanted = scale - gradient / max(curvature, 1e-12)
-        scale = min(max(wanted, scale / 2), scale * 2)
-    return scale
+    logits = scores * scale
+    p = torch.softmax(logits if added is None else logits.add_(added), dim=1)
+    weighted = p.mul_(scores)
+    mean = weighted.sum(1)
+    variance = weighted.mul_(scores).sum(1) - mean * mean
+    target = scores.gather(1, targets.unsqueeze(1)).squeeze(1)
+    return torch.stack([mean - target, variance]).sum(1, dtype=torch.float64).cpu()
+
+
+def newton_step(scale: float, derivatives: Tensor) -> float:
+    """The next s, at most a factor of 2 away."""
+    gradient, curvature = derivatives.tolist()
+    return min(max(scale - gradient / max(curvature, 1e-12), scale / 2), scale * 2)
 
 
 class Calibration(NamedTuple):
@@ -132,6 +116,11 @@ class Calibration(NamedTuple):
 
     new: float
     trained: float
+
+    @property
+    def advised(self) -> float:
+        """The temperature to train at."""
+        return self.margin * self.new
 
     @property
     def margin(self) -> float:
@@ -144,6 +133,7 @@ class Calibration(NamedTuple):
         return math.sqrt(min(max(self.new / self.trained, 1.0), MOST_OVERFITTING))
 
 
+@torch.no_grad()
 def calibration(
     embeddings: tuple[Tensor, Tensor],
     data: Interactions,
@@ -153,37 +143,37 @@ def calibration(
     steps: int,
     seed: int,
 ) -> Calibration:
-    """Measure both temperatures, the second on a random training positive of every second part's users.
+    """Measure both temperatures by Newton's method in 1 / tau.
 
     The softmax is the one that is trained on, in expectation: over the whole catalogue, the user's training positives
-    included.
+    included. Of training positives half as many are enough, one drawn for each user: only the root of their
+    temperature counts. Memory does not grow with the number of positives.
 
     Args:
         embeddings: (users [n_users, d], items [n_items, d]) as they are scored in training.
         data: The pairs that are trained on; every user of `positives` has one.
         positives: (users [H], items [H]) of the new positives.
         added: [n_items] what is added to an item's logits, if anything.
-        start: Where to start from.
+        start: Where to start from; the last epoch's is near.
         steps: Newton steps.
         seed: Of the draw of training positives.
     """
     users, items = embeddings
-    generator = torch.Generator().manual_seed(seed)
+    chance = torch.rand(len(positives[0]), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    drawn = data.indptr[positives[0]] + (chance.to(data.indptr.device) * data.user_counts[positives[0]]).long()
+    rows = min(max(MAX_SCORES // len(items), 1), ROWS_AT_ONCE)
+    parts = list(zip(*(ids.split(rows) for ids in (*positives, data.items[drawn])), strict=True))
     added = None if added is None else added[1:]
-    new, trained = [], []
-    for who, what in _in_parts(*positives):
-        chance = torch.rand(len(who), generator=generator, dtype=torch.float64).to(who.device)
-        known = data.items[data.indptr[who] + (chance * data.user_counts[who]).long()]
-        scores = users[who] @ items[1:].T
-        new.append(Choices(scores, what - 1))
-        trained.append(Choices(scores, known - 1))
-    return Calibration(
-        1 / best_scale(1 / start.new, new, added, steps), 1 / best_scale(1 / start.trained, trained[::2], added, steps)
-    )
-
-
-def _in_parts(users: Tensor, items: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    return zip(users.split(ROWS_AT_ONCE), items.split(ROWS_AT_ONCE), strict=True)
+    new, trained = 1 / start.new, 1 / start.trained
+    for _ in range(steps):
+        of_new, of_trained = torch.zeros(2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
+        for number, (who, unknown, known) in enumerate(parts):
+            scores = users[who] @ items[1:].T
+            of_new += nll_derivatives(new, scores, unknown - 1, added)
+            if number % 2 == 0:
+                of_trained += nll_derivatives(trained, scores, known - 1, added)
+        new, trained = newton_step(new, of_new), newton_step(trained, of_trained)
+    return Calibration(1 / new, 1 / trained)
 
 
 def transfer_slope(trained: Tensor, new: Tensor) -> float:

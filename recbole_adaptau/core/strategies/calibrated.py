@@ -80,7 +80,7 @@ class CalibratedTau(AdaptiveTau):
             seed=view.epoch,
         )
         self.calibrated.copy_(torch.tensor(found))
-        return min(max(math.sqrt(self.tau_0.item() * found.margin * found.new), o.tau_min), o.tau_max)
+        return min(max(math.sqrt(self.tau_0.item() * found.advised), o.tau_min), o.tau_max)
 
     def describe(self) -> str:
         new, trained = self.calibrated.tolist()
