@@ -5,6 +5,7 @@ catalogue; s = 1 / tau. The NLL is a conditional logit, convex in s, so that a f
 """
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +17,8 @@ from .interactions import Interactions
 
 # With fewer positives the estimate is too inexact: the standard error of log tau is about 1.5 / sqrt(number).
 LEAST_POSITIVES = 64
-# Positives whose scores of the catalogue are worked on at once, so that they fit into a cache; and scores at most.
-ROWS_AT_ONCE, MAX_SCORES = 64, 1 << 22
+# Of positives whose scores of the catalogue are worked on at once; so many fit into a cache.
+MOST_ROWS, MAX_SCORES = 64, 1 << 22
 # A margin of more than sqrt(2) does not help: training positives known by heart say nothing about noise.
 MOST_OVERFITTING = 2.0
 
@@ -84,6 +85,10 @@ class HeldOut(nn.Module):
     def __len__(self) -> int:
         return len(self.users)
 
+    def parts(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """The pairs, so many at a time that their scores of the catalogue fit into a cache."""
+        return zip(*(ids.split(rows_at_once(self.n_items)) for ids in (self.users, self.items)), strict=True)
+
     def contains(self, users: Tensor, items: Tensor) -> Tensor:
         """Shape: ids [B], [B] → [B] bool."""
         keys = users * self.n_items + items
@@ -91,10 +96,15 @@ class HeldOut(nn.Module):
         return self._keys[places] == keys
 
 
+def rows_at_once(n_items: int) -> int:
+    """Positives whose scores of the catalogue are worked on at once."""
+    return min(max(MAX_SCORES // n_items, 1), MOST_ROWS)
+
+
 def nll_derivatives(scale: float, scores: Tensor, targets: Tensor, added: Tensor | None) -> Tensor:
     """First and second derivative in s of the summed NLL: Σ (E_p f − f_target) and Σ Var_p f.
 
-    Shape: scores of the catalogue [B, m], columns of the positives [B], added logits [m] → [2], float64.
+    Shape: scores of the catalogue [B, m], columns of the positives [B], added logits [m] or [B, m] → [2], float64.
     """
     logits = scores * scale
     p = torch.softmax(logits if added is None else logits.add_(added), dim=1)
@@ -161,8 +171,7 @@ def calibration(
     users, items = embeddings
     chance = torch.rand(len(positives[0]), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     drawn = data.indptr[positives[0]] + (chance.to(data.indptr.device) * data.user_counts[positives[0]]).long()
-    rows = min(max(MAX_SCORES // len(items), 1), ROWS_AT_ONCE)
-    parts = list(zip(*(ids.split(rows) for ids in (*positives, data.items[drawn])), strict=True))
+    parts = list(zip(*(ids.split(rows_at_once(len(items))) for ids in (*positives, data.items[drawn])), strict=True))
     added = None if added is None else added[1:]
     new, trained = 1 / start.new, 1 / start.trained
     for _ in range(steps):

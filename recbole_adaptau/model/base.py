@@ -183,6 +183,8 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             self.held_out.returned = self.strategy.trains_held_out(epoch, self._epochs)
         view = self.view(epoch)
         self.strategy.begin_epoch(view)
+        for part in self.parts:
+            part.calibrate(view, self.strategy.tau_0.item())
         self.loss.begin_epoch(view)
         self.negatives.begin_epoch()
         active = self.interactions.active_users
