@@ -7,6 +7,7 @@ from ..distributed.launcher import PORT, TIMEOUT
 from ..errors import OptionError
 from ..runs.folder import RunFolder
 from ..runs.quick_start import resume, run_processes
+from ..runs.temperature_check import temperature_advice
 from .arguments import existing, parse_settings
 from .command import exit_code, new_parser
 from .settings_help import help_lines
@@ -50,7 +51,7 @@ def _train(words: list[str]) -> None:
 
 
 def summary(run: RunFolder) -> str:
-    """What a run came to, in four lines."""
+    """What a run came to, in four lines, and a fifth if its temperature does not suit the data."""
     result = run.read_result()
     lines = [f"{result['method']} on {result['dataset']}, seed {result['seed']}: best epoch {result['best_epoch']}"]
     metrics = result["test_result"] or {}
@@ -59,6 +60,8 @@ def summary(run: RunFolder) -> str:
         spread = "  ".join(f"{name} {value:.4f}" for name, value in result["tau_u"].items())
         lines.append(f"tau_0: {result['tau_0']:.4f}   tau_u: {spread}")
     lines.append(f"run folder: {run.path}")
+    if advice := temperature_advice(result):
+        lines.append(advice)
     return "\n".join(lines)
 
 

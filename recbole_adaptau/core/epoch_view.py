@@ -7,6 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from .calibration import HeldOut
 from .closed_form import all_pair_moments, expected_gradient, log_odds, positive_moments, positive_sums
 from .interactions import Interactions
 from .logsumexp import candidate_logsumexp
@@ -36,6 +37,7 @@ class EpochView:
         min_user_count: Only users with more positives than this count for n, |D|, mu, mu+ and the variances.
         item_logits: [n_items] what is added to an item's logits beside f / tau, if anything.
         positive_weights: [n_users] what each of a user's positives counts in mu+; None for 1.
+        held_out: Positives that are not trained on, if the strategy asked for any.
     """
 
     def __init__(
@@ -46,12 +48,14 @@ class EpochView:
         min_user_count: float = 0,
         item_logits: Tensor | None = None,
         positive_weights: Tensor | None = None,
+        held_out: HeldOut | None = None,
     ):
         self.epoch = epoch
         self.interactions = interactions
         self.min_user_count = min_user_count
         self.item_logits = item_logits
         self.positive_weights = positive_weights
+        self.held_out = held_out
         self._embeddings = embeddings
 
     @cached_property

@@ -25,6 +25,9 @@ class Adapted(AdapTauRecommender):
     The embeddings are, in this order, what the base's `encode()` returns, if its class has one; the first two results
     of its `forward()`, if that needs no argument; its tables `user_embedding` and `item_embedding`. In the last two
     cases its own scores must be products of them, or the base would silently become another model.
+
+    The base is built from the whole training data. Positives that a strategy holds out are not in the batches, but they
+    are edges of a graph that the base makes, so that a temperature measured on them is somewhat low.
     """
 
     base_class: type

@@ -119,6 +119,8 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             sides = "N-N" if self.settings.tau_strategy == "none" else "Y-Y"
         self.normalize_users, self.normalize_items = sides[0] == "Y", sides[2] == "Y"
         self.make_strategy(config, self.settings.embedding_size)
+        self.interactions, self.held_out = self.strategy.hold_out(self.interactions, config["seed"])
+        self._epochs = config["epochs"]
         loss, negatives = LOSSES[self.settings.loss], NEGATIVES[self.settings.negatives]
         self.loss = loss(loss.Settings.read(config))
         self.negatives = negatives(self.interactions, negatives.Settings.read(config))
@@ -167,6 +169,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             self.strategy.min_user_count(self.interactions),
             self._sum_of(RecipePart.item_logits),
             self._product_of(RecipePart.positive_weights),
+            self.held_out,
         )
 
     def begin_epoch(self, epoch: int) -> dict[str, float]:
@@ -176,8 +179,12 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             What is worth logging: tau_0, tau_u_min/mean/max (over users with a training positive), the gap
             mu+ − mu and the mean gradient magnitude E|dL/df|.
         """
+        if self.held_out is not None:
+            self.held_out.returned = self.strategy.trains_held_out(epoch, self._epochs)
         view = self.view(epoch)
         self.strategy.begin_epoch(view)
+        for part in self.parts:
+            part.calibrate(view, self.strategy.tau_0.item())
         self.loss.begin_epoch(view)
         self.negatives.begin_epoch()
         active = self.interactions.active_users
@@ -217,7 +224,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
 
         Shape: []. RecBole's trainer adds up a tuple and logs each part.
         """
-        users, positives, sampled = self._rows(interaction)
+        users, positives, sampled = self._trained_rows(*self._rows(interaction))
         negatives = self.negatives.draw(users, positives, sampled)
         all_users, all_items = self.encode()
         u = self._score_users(self._dropped(self._take(all_users, users), users))
@@ -295,6 +302,21 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         negatives = interaction[self.NEG_ITEM_ID]
         rows = len(negatives) // self._sample_num
         return users[:rows], positives[:rows], rows_of_negatives(negatives, rows)
+
+    def _trained_rows(
+        self, users: Tensor, positives: Tensor, sampled: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The rows of a batch without the held-out positives. Shape: [B], [B], [B, M] → [K], [K], [K, M].
+
+        If no row were left, the first would be: with a training positive of its user in place of the held-out one.
+        """
+        if self.held_out is None or self.held_out.returned:
+            return users, positives, sampled
+        trained = ~self.held_out.contains(users, positives)
+        if not trained.any():
+            positives = self.interactions.items[self.interactions.indptr[users]]
+            trained[0] = True
+        return users[trained], positives[trained], None if sampled is None else sampled[trained]
 
     def _take(self, table: Tensor, rows: Tensor) -> Tensor:
         """Some rows of a table. Shape: table [n, d], rows [K] → [K, d]."""

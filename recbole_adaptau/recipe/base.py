@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from torch import Tensor
 
 from ..core.component import Component, Registry
+from ..core.epoch_view import EpochView
 from ..core.interactions import Interactions
 
 
@@ -52,6 +53,9 @@ class RecipePart(Component):
 
     def start(self, users: Tensor, items: Tensor) -> None:
         """Change the tables' random start, in place. Shape: users [n_users, d], items [n_items, d]."""
+
+    def calibrate(self, view: EpochView, tau_0: float) -> None:
+        """When an epoch begins and tau_0 is known: set from positives held out (`view.held_out`) what it can."""
 
     def drop(self, embeddings: Tensor, users: Tensor) -> Tensor:
         """Dropout on a batch's user embeddings while training. Shape: embeddings [B, d], user ids [B] → [B, d]."""

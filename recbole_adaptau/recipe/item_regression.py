@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
+from ..core.calibration import newton_step, nll_derivatives
+from ..core.epoch_view import EpochView
 from ..core.interactions import Interactions
 from ..core.settings import SettingsModel, setting
 from .base import PairScores, RecipePart, register_part
@@ -23,13 +25,18 @@ TABLE_ITEMS = 11_500
 # Up to so many users times items h stands in a table, too, of 134 MB at most: every validation asks for all of it.
 TABLE_PAIRS = 1 << 25
 ITEMS_AT_ONCE = USERS_AT_ONCE = 256
+# Epochs from one step of the weight's calibration to the next: each costs about 6 % of an epoch.
+CALIBRATED_EVERY = 4
 
 
 @register_part("item_regression")
 class ItemRegression(RecipePart):
     """`item_regression`: ranking adds w · h(u, i), h the prediction of the item from the user's other items.
 
-    It is computed when it is first asked for.
+    It is computed when it is first asked for. w is `regression_weight`; where the temperature strategy holds positives
+    out, w starts from it and is then the weight that minimises their softmax NLL as ranked, at (f + w h) / tau_0 +
+    added logits over the catalogue without the user's training positives. That is convex in w; every fourth epoch
+    makes one Newton step.
     """
 
     meaning = "ranking adds an item-item ridge regression over the nearest items"
@@ -37,15 +44,40 @@ class ItemRegression(RecipePart):
     class Settings(SettingsModel):
         item_neighbours: int = setting(100, "Nearest items that an item is regressed on, at most.", ge=1, le=1 << 16)
         regression_weight: float = setting(
-            0.5, "Weight of the regression beside the cosine, at the same temperature.", ge=0.0, le=1e6
+            0.5,
+            "Weight of the regression beside the cosine, at the same temperature; with held-out positives, its start.",
+            ge=0.0,
+            le=1e6,
         )
+
+    weight: Tensor
+
+    def __init__(self, interactions: Interactions, settings: Any = None):
+        super().__init__(interactions, settings)
+        self.register_buffer("weight", torch.tensor(self.settings.regression_weight, dtype=torch.float64))
+
+    @torch.no_grad()
+    def calibrate(self, view: EpochView, tau_0: float) -> None:
+        if view.held_out is None or view.held_out.returned or view.epoch % CALIBRATED_EVERY != 1 or not self.weight:
+            return
+        users, items = view.embeddings
+        weight, derivatives = self.weight.item(), torch.zeros(2, dtype=torch.float64)
+        for who, what in view.held_out.parts():
+            logits = torch.mm(users[who], items.T).div_(tau_0)
+            if view.item_logits is not None:
+                logits += view.item_logits
+            logits[self.interactions.positives_of(who)] = -torch.inf
+            regression = torch.zeros_like(logits)
+            self.scores.add_to(regression, who, logits.new_full((len(who),), 1 / tau_0))
+            derivatives += nll_derivatives(weight, regression[:, 1:], what - 1, logits[:, 1:])
+        self.weight.fill_(newton_step(weight, derivatives))
 
     @cached_property
     def scores(self) -> "RegressionScores":
         return RegressionScores(self.interactions, self.settings.item_neighbours)
 
     def pair_scores(self) -> tuple[float, PairScores]:
-        return self.settings.regression_weight, self.scores
+        return self.weight.item(), self.scores
 
 
 class RegressionScores(PairScores):

@@ -23,6 +23,7 @@ from ..training import checkpoint, memory, randomness
 from ..training.interrupt import Stopped, StopRequest
 from ..training.toplists import group_statistics
 from .folder import RunFolder
+from .temperature_check import calibrated_temperatures, temperature_advice
 from .tested import KeepingEvaluator, tested_users
 
 
@@ -52,6 +53,7 @@ class RunRecorder(Trainer):
         self.run = self._folder if ranks.is_first() else None
         self._record: dict[str, Any] | None = None
         self._train_data: Any = None
+        self._valid_data: Any = None
         self._data = ""  # the training data's fingerprint
         self._finished = self._saving = self._validating = False
         self._stopped_by: str | None = None
@@ -67,7 +69,7 @@ class RunRecorder(Trainer):
     def fit(self, train_data: Any, valid_data: Any = None, *args: Any, **kwargs: Any) -> tuple[float, Any]:
         if self._folder is None:
             return super().fit(train_data, valid_data, *args, **kwargs)
-        self._train_data = train_data
+        self._train_data, self._valid_data = train_data, valid_data
         self._saving = kwargs.get("saved", args[1] if len(args) > 1 else True)
         with self.run.alone() if self.run is not None else nullcontext(), self._stoppable(self._folder):
             self._fit_in(self._folder, train_data, valid_data, *args, **kwargs)
@@ -170,7 +172,10 @@ class RunRecorder(Trainer):
                 tested = tested_users(keeping.collected, eval_data, self._train_data)
                 if tested is not None:
                     self.run.write_tested(tested)
-                self.run.finish(self._summary(self.run, result))
+                summary = self._summary(self.run, result)
+                self.run.finish(summary)
+                if advice := temperature_advice(summary):
+                    self.logger.warning(advice)
         finally:
             self.evaluator = evaluator
         return result
@@ -308,7 +313,8 @@ class RunRecorder(Trainer):
         tau_0 = self.model.strategy.tau_0.item()
         run.write_temperatures(np.asarray(dataset.id2token(dataset.uid_field, active.cpu().numpy())), tau, tau_0)
         spread = zip(("min", "median", "max"), np.quantile(tau, [0.0, 0.5, 1.0]).tolist(), strict=True)
-        return {"tau_0": tau_0, "tau_u": dict(spread)}
+        calibrated = calibrated_temperatures(self.model, self._valid_data, self.config["seed"])
+        return {"tau_0": tau_0, "tau_u": dict(spread), **calibrated}
 
 
 @cache

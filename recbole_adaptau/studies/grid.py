@@ -66,7 +66,7 @@ def text(data: dict[str, Any]) -> str:
     for row in data["summary"]:
         is_best = best is not None and row["tau"] == best
         label = f"fixed, tau = {row['tau']}" if row["tau"] is not None else row["strategy"]
-        if row["strategy"].startswith("adaptive") and "tau_0" in row:
+        if row["strategy"].startswith(("adaptive", "calibrated")) and "tau_0" in row:
             label += f" (tau_0 = {row['tau_0']:.3f})"
         cells = [
             f"**{label}, best by validation**" if is_best else label,
@@ -89,7 +89,7 @@ def conclusion(data: dict[str, Any]) -> list[str]:
         return []
     whole, lines = sum(row["seconds"] for row in fixed), []
     for row in data["summary"]:
-        if row["strategy"].startswith("adaptive"):
+        if row["strategy"].startswith(("adaptive", "calibrated")):
             shares = " and ".join(
                 f"{100 * row['test'][name]['mean'] / best['test'][name]['mean']:.1f} % of its test {title(name)}"
                 for name in METRICS

@@ -4,7 +4,7 @@ import pytest
 import torch
 from recbole.data.interaction import Interaction
 
-from recbole_adaptau.recipe import PARTS
+from recbole_adaptau.recipe import PARTS, RecipePart
 from recbole_adaptau.serving import embeddings_of
 from tests.helpers import build, interactions, trainer_of
 
@@ -42,8 +42,19 @@ class TestEveryPart:
         given = (part.item_logits(), part.row_weights(), part.positive_weights(), part.pair_scores())
         assert changed or dropped or any(value is not None for value in given)
 
-    def test_what_it_holds_comes_from_the_data_and_is_in_no_checkpoint(self, name):
-        assert not PARTS[name](interactions(MATRIX)).state_dict()
+    def test_only_what_it_calibrates_is_in_the_checkpoint(self, name):
+        """The rest comes from the data."""
+        calibrates = PARTS[name].calibrate is not RecipePart.calibrate
+        assert bool(PARTS[name](interactions(MATRIX)).state_dict()) == calibrates
+
+    def test_resumed_after_calibration_it_scores_the_same(self, name, board):
+        changes = {"tau_strategy": "calibrated_user", "held_out_share": 0.2, "epochs": 3}
+        built = build("AdapTauMF", {**board, **changes, "recipe": [name]})
+        trainer_of(built).fit(built.train, built.valid, saved=False)
+        again = build("AdapTauMF", {**board, **changes, "recipe": [name]}).model
+        again.load_state_dict(built.model.state_dict())
+        users = torch.arange(1, again.n_users)
+        assert torch.equal(again.eval().score_items(users), built.model.eval().score_items(users))
 
     def test_a_model_with_it_predicts_ranks_and_exports_the_same_scores(self, name, board):
         built = build("AdapTauMF", {**board, "recipe": [name], "epochs": 2})

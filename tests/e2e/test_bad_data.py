@@ -13,7 +13,7 @@ from tests.conftest import checkerboard, write_inter
 from tests.helpers import build
 
 MODELS = ["AdapTauMF", "AdapTauLightGCN"]
-STRATEGIES = ["none", "fixed", "learned", "learned_user", "adaptive", "adaptive_user"]
+STRATEGIES = ["none", "fixed", "learned", "learned_user", "adaptive", "adaptive_user", "calibrated", "calibrated_user"]
 
 
 def written(tmp_path, train, valid, test):

@@ -43,6 +43,7 @@ DRAWING = {
         "AdapTauMF",
         {"negatives": "per_row", "train_neg_sample_args": {"distribution": "uniform", "sample_num": 3}},
     ),
+    "calibrated_user": ("AdapTauMF", {**UNDRAWN, "tau_strategy": "calibrated_user", "held_out_share": 0.2}),
     "recbole's BPR": ("BPR", {}),
     "recbole's LightGCN": ("LightGCN", {}),
 }

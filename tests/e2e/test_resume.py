@@ -26,6 +26,11 @@ VARIANTS = {
     ),
     "fixed per_row": ("AdapTauMF", {"tau_strategy": "fixed", **PER_ROW}),
     "none shared": ("AdapTauMF", {"tau_strategy": "none", "num_negatives": 20}),
+    "calibrated_user shared": (
+        "AdapTauMF",
+        {"tau_strategy": "calibrated_user", "held_out_share": 0.2, "num_negatives": 20},
+    ),
+    "calibrated per_row": ("AdapTauMF", {"tau_strategy": "calibrated", "held_out_share": 0.2, **PER_ROW}),
     "lightgcn with dropout": (
         "AdapTauLightGCN",
         {"num_negatives": 20, "edge_dropout": 0.2, "message_dropout": 0.1, "embedding_dropout": 0.1},

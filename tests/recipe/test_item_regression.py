@@ -119,3 +119,44 @@ def test_training_does_not_see_them(board):
 def test_wrong_settings_are_named(board, wrong, message):
     with pytest.raises(OptionError, match=message):
         build("AdapTauMF", {**board, "recipe": "item_regression", **wrong})
+
+
+def calibrated(board, **changes):
+    settings = {**board, "recipe": ["item_regression", "popularity_prior"], "epochs": 8, **changes}
+    built = build("AdapTauMF", {"tau_strategy": "calibrated", "held_out_share": 0.2, "learning_rate": 0.02, **settings})
+    trainer_of(built).fit(built.train, built.valid, saved=False)
+    return built.model
+
+
+def test_with_held_out_positives_the_weight_minimises_their_nll_as_ranked(board):
+    """Against a fine grid, over items that are not training positives of the user."""
+    model = calibrated(board, held_out_until=1.0)
+    part = next(part for part in model.parts if part.pair_scores())
+    view, tau = model.view(1), model.strategy.tau_0.item()
+    for _ in range(40):
+        part.calibrate(view, tau)
+    found = part.pair_scores()[0]
+    users, items = view.embeddings
+    who, what = model.held_out.users, model.held_out.items
+    h = torch.zeros(len(who), model.n_items)
+    part.scores.add_to(h, who, torch.ones(len(who)))
+    mask = torch.zeros_like(h)
+    mask[model.interactions.positives_of(who)] = -torch.inf
+    mask[:, 0] = -torch.inf
+    prior = torch.log1p(model.interactions.item_counts.float())
+
+    def nll(weight):
+        logits = (users[who] @ items.T + weight * h) / tau + prior + mask
+        return torch.nn.functional.cross_entropy(logits, what).item()
+
+    assert found != 0.5 and nll(found) <= min(nll(0.97 * found), nll(1.03 * found), nll(0.5))
+
+
+def test_the_weight_is_the_setting_without_held_out_positives_and_stays_once_they_are_trained_on(board):
+    assert calibrated(board, held_out_share=0.02).parts[0].weight == 0.5
+    model = calibrated(board)
+    weight = model.parts[0].weight.item()
+    assert weight != 0.5
+    model.begin_epoch(7)
+    assert model.parts[0].weight.item() == weight
+    assert calibrated(board, regression_weight=0.0).parts[0].weight == 0.0

@@ -1,4 +1,4 @@
-"""Ways to set the temperature, by the paper's names. A strategy says how; the trainer says when."""
+"""The paper's ways to set the temperature. A strategy says how; the trainer says when."""
 
 import math
 from collections.abc import Mapping
@@ -9,12 +9,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ..errors import OptionError
-from .closed_form import global_tau, user_taus
-from .component import Component, Registry
-from .epoch_view import EpochView
-from .interactions import Interactions
-from .settings import TAU_LEAST, TAU_MOST, SettingsModel, setting
+from ...errors import OptionError
+from ..calibration import HeldOut
+from ..closed_form import global_tau, user_taus
+from ..component import Component, Registry
+from ..epoch_view import EpochView
+from ..interactions import Interactions
+from ..settings import TAU_LEAST, TAU_MOST, SettingsModel, setting
 
 
 class TemperatureStrategy(Component):
@@ -33,6 +34,9 @@ class TemperatureStrategy(Component):
     class Settings(SettingsModel):
         tau_min: float = setting(0.02, "Lower bound of every temperature.", ge=TAU_LEAST, le=TAU_MOST)
 
+    # Whether tau_0 is computed from training positives alone: a run compares it with validation positives at its end.
+    closed_form = False
+
     tau_0: Tensor
     tau_u: Tensor | None
 
@@ -48,6 +52,17 @@ class TemperatureStrategy(Component):
     def min_user_count(self, interactions: Interactions) -> float:
         """Only users with more positives than this count for tau_0."""
         return 0.0
+
+    def hold_out(self, interactions: Interactions, seed: int) -> tuple[Interactions, HeldOut | None]:
+        """Split the training positives, before anything reads them, into those to train on and those to measure on.
+
+        The split must depend on nothing but the data, the seed and the settings: every process makes it for itself.
+        """
+        return interactions, None
+
+    def trains_held_out(self, epoch: int, epochs: int) -> bool:
+        """Whether the positives held out are trained on in an epoch, of so many in all."""
+        return True
 
     def begin_epoch(self, view: EpochView) -> None:
         """Set the temperatures of the epoch about to begin."""
@@ -202,6 +217,7 @@ class AdaptiveTau(TemperatureStrategy):
             0.0, "Only users with more positives than this quantile count for tau_0; 0 for all.", ge=0.0, lt=1.0
         )
 
+    closed_form = True
     released: Tensor
 
     def __init__(self, n_users: int, embedding_size: int, settings: Any = None):
@@ -227,6 +243,10 @@ class AdaptiveTau(TemperatureStrategy):
         return least if (counts > least).any() else 0.0
 
     def begin_epoch(self, view: EpochView) -> None:
+        self.tau_0.fill_(self.global_tau(view))
+
+    def global_tau(self, view: EpochView) -> float:
+        """tau_0 of the epoch about to begin."""
         o = self.settings
         if view.epoch >= o.tau_startup_epochs and view.gap > o.tau_startup_min_gap:
             self.released.fill_(True)
@@ -249,7 +269,7 @@ class AdaptiveTau(TemperatureStrategy):
                 f"{view.gap:.4f}. The scores of positives and others no longer differ: lower the learning rate, or "
                 "use tau_strategy=fixed."
             )
-        self.tau_0.fill_(tau_0)
+        return tau_0
 
 
 @register_strategy("adaptive_user")
@@ -290,7 +310,7 @@ class AdaptiveUserTau(AdaptiveTau):
         self.tau_u.fill_(tau_0)
         if view.epoch == 0:
             return
-        losses = view.user_losses(tau_0 if o.user_loss_tau == "tau_0" else float(o.user_loss_tau))
+        losses = self.user_losses(view, tau_0 if o.user_loss_tau == "tau_0" else float(o.user_loss_tau))
         active = view.interactions.active_users
         if self.last_losses is not None:
             before = self.last_losses[active]
@@ -299,6 +319,10 @@ class AdaptiveUserTau(AdaptiveTau):
         threshold = losses.mean() if o.user_threshold == "mean" else losses.quantile(o.user_threshold)
         taus = user_taus(tau_0, losses.cpu().numpy(), threshold.item(), o.user_beta, o.tau_min, o.tau_max)
         self.tau_u[active] = torch.from_numpy(taus).to(self.tau_u)
+
+    def user_losses(self, view: EpochView, tau: float) -> Tensor:
+        """L(u) at a common temperature. Shape: [active users], float64."""
+        return view.user_losses(tau)
 
     def tau(self, users: Tensor, embeddings: Tensor) -> Tensor:
         return self.tau_u[users]

@@ -1,0 +1,195 @@
+"""The temperature at which positives that are not trained on are calibrated: pure functions, and the held-out pairs.
+
+A held-out positive i of user u has the softmax NLL −log p(i | u), p(j | u) ∝ exp(s f(u, j) + added_j), over the whole
+catalogue; s = 1 / tau. The NLL is a conditional logit, convex in s, so that a few Newton steps find its minimum.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from .interactions import Interactions
+
+# With fewer positives the estimate is too inexact: the standard error of log tau is about 1.5 / sqrt(number).
+LEAST_POSITIVES = 64
+# Of positives whose scores of the catalogue are worked on at once; so many fit into a cache.
+MOST_ROWS, MAX_SCORES = 64, 1 << 22
+# A margin of more than sqrt(2) does not help: training positives known by heart say nothing about noise.
+MOST_OVERFITTING = 2.0
+
+
+def spread_places(users: NDArray[np.int64], most: int, seed: int, kept: int = 1) -> NDArray[np.int64]:
+    """Choose pairs at random: one of each of as many users as possible, then a second of each, and so on.
+
+    So users count alike, as they do in the metrics. The same seed gives the same pairs.
+
+    Args:
+        users: [P] the users of all pairs.
+        most: How many to choose at most.
+        seed: Of the random order.
+        kept: How many pairs of each user are not chosen, at least.
+
+    Returns:
+        [H] places in `users`, ascending; [0] if there were fewer than `LEAST_POSITIVES`.
+    """
+    order = np.random.default_rng(seed).permutation(len(users))
+    by_user = order[np.argsort(users[order], kind="stable")]
+    _, first, sizes = np.unique(users[by_user], return_index=True, return_counts=True)
+    turn = np.arange(len(users)) - np.repeat(first, sizes)  # 0 for a user's first pair in the random order, and so on
+    free = turn < np.repeat(sizes, sizes) - kept
+    rank = np.empty(len(users), dtype=np.int64)
+    rank[order] = np.arange(len(users))
+    chosen = by_user[free][np.lexsort((rank[by_user[free]], turn[free]))][:most]
+    return np.sort(chosen) if len(chosen) >= LEAST_POSITIVES else chosen[:0]
+
+
+class HeldOut(nn.Module):
+    """Pairs that are not trained on. Shape: users [H], items [H].
+
+    The buffers are not persistent: they come from the data and the seed.
+
+    Attributes:
+        returned: Whether they are trained on by now, and no longer measure anything.
+    """
+
+    users: Tensor
+    items: Tensor
+    _keys: Tensor
+
+    def __init__(self, users: Tensor, items: Tensor, n_items: int):
+        super().__init__()
+        self.n_items = n_items
+        self.returned = False
+        keys = (users * n_items + items).sort().values
+        for name, value in {"users": users, "items": items, "_keys": keys}.items():
+            self.register_buffer(name, value, persistent=False)
+
+    @classmethod
+    def split(cls, data: Interactions, share: float, most: int, seed: int) -> tuple[Interactions, "HeldOut | None"]:
+        """Split training pairs into those to train on and those held out; None if there are too few of them.
+
+        Every user keeps at least one pair to train on.
+        """
+        places = spread_places(data.users.numpy(), min(int(share * len(data)), most), seed)
+        if not len(places):
+            return data, None
+        users, items = data.users.numpy(), data.items.numpy()
+        rest = Interactions(np.delete(users, places), np.delete(items, places), data.n_users, data.n_items)
+        return rest, cls(data.users[places], data.items[places], data.n_items)
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    def parts(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """The pairs, so many at a time that their scores of the catalogue fit into a cache."""
+        return zip(*(ids.split(rows_at_once(self.n_items)) for ids in (self.users, self.items)), strict=True)
+
+    def contains(self, users: Tensor, items: Tensor) -> Tensor:
+        """Shape: ids [B], [B] → [B] bool."""
+        keys = users * self.n_items + items
+        places = torch.searchsorted(self._keys, keys).clamp_max(len(self) - 1)
+        return self._keys[places] == keys
+
+
+def rows_at_once(n_items: int) -> int:
+    """Positives whose scores of the catalogue are worked on at once."""
+    return min(max(MAX_SCORES // n_items, 1), MOST_ROWS)
+
+
+def nll_derivatives(scale: float, scores: Tensor, targets: Tensor, added: Tensor | None) -> Tensor:
+    """First and second derivative in s of the summed NLL: Σ (E_p f − f_target) and Σ Var_p f.
+
+    Shape: scores of the catalogue [B, m], columns of the positives [B], added logits [m] or [B, m] → [2], float64.
+    """
+    logits = scores * scale
+    p = torch.softmax(logits if added is None else logits.add_(added), dim=1)
+    weighted = p.mul_(scores)
+    mean = weighted.sum(1)
+    variance = weighted.mul_(scores).sum(1) - mean * mean
+    target = scores.gather(1, targets.unsqueeze(1)).squeeze(1)
+    return torch.stack([mean - target, variance]).sum(1, dtype=torch.float64).cpu()
+
+
+def newton_step(scale: float, derivatives: Tensor) -> float:
+    """The next s, at most a factor of 2 away."""
+    gradient, curvature = derivatives.tolist()
+    return min(max(scale - gradient / max(curvature, 1e-12), scale / 2), scale * 2)
+
+
+class Calibration(NamedTuple):
+    """The temperatures that calibrate new positives and training positives of the same users."""
+
+    new: float
+    trained: float
+
+    @property
+    def advised(self) -> float:
+        """The temperature to train at."""
+        return self.margin * self.new
+
+    @property
+    def margin(self) -> float:
+        """How far above `new` to train: sqrt(new / trained), within 1 and sqrt(2).
+
+        The more a model overfits, the more two demands differ: new positives calibrated (tau = new), and training
+        positives with logits no larger than those of new ones should be (tau = new² / trained, if mean scores are in
+        the ratio new / trained). This is their geometric mean. Without overfitting both are `new`.
+        """
+        return math.sqrt(min(max(self.new / self.trained, 1.0), MOST_OVERFITTING))
+
+
+@torch.no_grad()
+def calibration(
+    embeddings: tuple[Tensor, Tensor],
+    data: Interactions,
+    positives: tuple[Tensor, Tensor],
+    added: Tensor | None,
+    start: Calibration,
+    steps: int,
+    seed: int,
+) -> Calibration:
+    """Measure both temperatures by Newton's method in 1 / tau.
+
+    The softmax is the one that is trained on, in expectation: over the whole catalogue, the user's training positives
+    included. Of training positives half as many are enough, one drawn for each user: only the root of their
+    temperature counts. Memory does not grow with the number of positives.
+
+    Args:
+        embeddings: (users [n_users, d], items [n_items, d]) as they are scored in training.
+        data: The pairs that are trained on; every user of `positives` has one.
+        positives: (users [H], items [H]) of the new positives.
+        added: [n_items] what is added to an item's logits, if anything.
+        start: Where to start from; the last epoch's is near.
+        steps: Newton steps.
+        seed: Of the draw of training positives.
+    """
+    users, items = embeddings
+    chance = torch.rand(len(positives[0]), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    drawn = data.indptr[positives[0]] + (chance.to(data.indptr.device) * data.user_counts[positives[0]]).long()
+    parts = list(zip(*(ids.split(rows_at_once(len(items))) for ids in (*positives, data.items[drawn])), strict=True))
+    added = None if added is None else added[1:]
+    new, trained = 1 / start.new, 1 / start.trained
+    for _ in range(steps):
+        of_new, of_trained = torch.zeros(2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
+        for number, (who, unknown, known) in enumerate(parts):
+            scores = users[who] @ items[1:].T
+            of_new += nll_derivatives(new, scores, unknown - 1, added)
+            if number % 2 == 0:
+                of_trained += nll_derivatives(trained, scores, known - 1, added)
+        new, trained = newton_step(new, of_new), newton_step(trained, of_trained)
+    return Calibration(1 / new, 1 / trained)
+
+
+def transfer_slope(trained: Tensor, new: Tensor) -> float:
+    """What of the differences between users' training losses their held-out losses confirm: a slope within [0, 1].
+
+    Shape: trained [H], new [H], of the same users.
+    """
+    centred = trained - trained.mean()
+    variance = (centred * centred).sum().item()
+    return min(max((centred * new).sum().item() / variance, 0.0), 1.0) if variance > 0 else 0.0
