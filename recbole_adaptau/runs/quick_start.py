@@ -182,6 +182,7 @@ def resume(
     run = RunFolder.existing(run_folder)
     changes = {} if isinstance(budget_minutes, EllipsisType) else {"budget_minutes": budget_minutes}
     RunSettings.read({**RunSettings.defaults(), **changes})
+    settings = run.settings()
     if run.is_complete and not (changes and run.can_go_on(changes["budget_minutes"])):
         result = run.read_result()
         return {
@@ -191,7 +192,7 @@ def resume(
             "test_result": result["test_result"],
             "run_folder": str(run.path),
         }
-    settings = {**run.settings(), **changes, "run_folder": str(run.path), "resume": True, "stored_settings": True}
+    settings |= {**changes, "run_folder": str(run.path), "resume": True, "stored_settings": True}
     before = settings.pop("nproc", 1), settings.pop("world_size", -1)
     if nproc is None:
         nproc, group["world_size"] = before if group.get("world_size", -1) <= 0 else (1, group["world_size"])

@@ -14,6 +14,7 @@ from recbole.utils import init_logger
 
 import recbole_adaptau
 from recbole_adaptau.cli import train as cli
+from recbole_adaptau.cli.main import main
 from recbole_adaptau.errors import AdapTauError, DataError
 from recbole_adaptau.runs.folder import RunFolder
 from recbole_adaptau.training import checkpoint
@@ -126,3 +127,16 @@ def test_what_a_killed_process_left_half_written_is_cleared_away(board):
     Path("run/.last.pth.0123abcd.tmp").write_bytes(b"half")
     run(board, "run")
     assert not list(Path("run").glob(".*"))
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_run_of_version_0_1_is_refused_and_what_to_do_is_said(complete, capsys):
+    old = RunFolder("old")
+    old.path.mkdir()
+    old.config.write_text("model: AdapTauMF\ndataset: ml-100k\ntau_strategy: adaptive_user\npopularity_prior: true\n")
+    old.best.write_bytes(b"")
+    if complete:
+        old.finish({"model": "AdapTauMF", "dataset": "ml-100k", "test_result": {}})
+    for command in (["train", "--resume=old"], ["recommend", "old", "--users", "1"], ["analyse", "old"]):
+        assert main(command) == 2
+        assert "made by version 0.1" in capsys.readouterr().err
