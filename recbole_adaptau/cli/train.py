@@ -53,9 +53,8 @@ def _train(words: list[str]) -> None:
 def summary(run: RunFolder) -> str:
     """What a run came to, in four lines, and a fifth if its temperature does not suit the data."""
     result = run.read_result()
-    lines = [
-        f"{result.get('method', result['model'])} on {result['dataset']}, seed {result['seed']}: best epoch {result['best_epoch']}"
-    ]
+    method = result.get("method", result["model"])
+    lines = [f"{method} on {result['dataset']}, seed {result['seed']}: best epoch {result['best_epoch']}"]
     metrics = result["test_result"] or {}
     lines.append("test: " + "  ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
     if "tau_0" in result:
