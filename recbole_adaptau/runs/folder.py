@@ -121,6 +121,10 @@ class RunFolder:
             raise DataError(f"{self.config} is damaged: {error}") from error
         return saved_settings(settings)
 
+    def read_environment(self) -> dict[str, Any]:
+        """What it ran on; nothing for a run from before that was written down."""
+        return json.loads(self.environment.read_text(encoding="utf-8")) if self.environment.is_file() else {}
+
     def add_epoch(self, record: dict[str, Any]) -> None:
         with _explained(self.epochs), self.epochs.open("a", encoding="utf-8") as file:
             file.write(json.dumps(plain(record)) + "\n")

@@ -1,7 +1,6 @@
 """The one runner: a list of runs, each in a folder of its own, that can be stopped and started again at any time."""
 
 import copy
-import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -157,7 +156,6 @@ def records(specs: Sequence[Spec], root: Path) -> list[dict[str, Any]]:
 
 def _record(spec: Spec, run: RunFolder, root: Path) -> dict[str, Any]:
     result = run.read_result()
-    environment = json.loads(run.environment.read_text(encoding="utf-8")) if run.environment.is_file() else {}
     kept = ("best_epoch", "epochs", "train_seconds", "valid_seconds", "best_valid_score", "valid_score_bigger")
     recipe = result.get("recipe", "none")
     return {
@@ -175,7 +173,7 @@ def _record(spec: Spec, run: RunFolder, root: Path) -> dict[str, Any]:
         **({"tau_0": result["tau_0"]} if "tau_0" in result else {}),
         "best_valid_result": result["best_valid_result"],
         "test_result": result["test_result"],
-        "environment": environment,
+        "environment": run.read_environment(),
     }
 
 
