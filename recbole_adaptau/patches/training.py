@@ -1,5 +1,6 @@
 """Training: names that PyTorch has moved, reports to ray, and NCL on data with fewer users or items than clusters."""
 
+import inspect
 import sys
 from typing import Any
 
@@ -20,8 +21,13 @@ def autocast(original: Any, **options: Any) -> torch.amp.autocast:
 
 def report(original: Any, **figures: Any) -> None:
     """To ray, if this process is one of ray's: it has imported ray before it got here."""
-    if "ray.tune" in sys.modules:
-        sys.modules["ray.tune"].report(**figures)
+    if "ray.tune" not in sys.modules:
+        return
+    send = sys.modules["ray.tune"].report
+    if "metrics" in inspect.signature(send).parameters:
+        send(figures)
+    else:  # Ray 2.6
+        send(**figures)
 
 
 def run_kmeans(original: Any, self: Any, x: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
