@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import AdapTauError
-from .table import PATCHES, RECBOLE, Patch
+from .table import INSTALL, PATCHES, RECBOLE, Patch
 
 # What modules of RecBole's import for one call: (module, the name that is imported from it, what is used of that name).
 # Each is replaced by a patch, so that nobody has to wait for it, or install it, who does not use it.
@@ -75,7 +75,7 @@ def apply(patch: Patch, module: ModuleType) -> tuple[Any, Any]:
         what = "is not there" if found is None else "has another source"
         raise AdapTauError(
             f"{patch.target} {what}, so the patch of it is refused: recbole_adaptau needs RecBole {RECBOLE}, and "
-            f"{version} was found. To install it: pip install recbole=={RECBOLE}"
+            f"{version} was found. To install it: {INSTALL}"
         )
     *owners, name = patch.name.split(".")
     place: Any = module

@@ -1,8 +1,6 @@
 """What RecBole uses of NumPy 1, pandas 2 and SciPy 1.12, with later versions of them."""
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -52,14 +50,19 @@ def fill_nan(original: Any, self: Any) -> None:
                 table[field] = table[field].fillna(0)
             elif self.field2type[field] is FeatureType.FLOAT:
                 table[field] = table[field].fillna(table[field].mean())
-    with chained_assignment():
+    with warnings.catch_warnings():
+        silence_chained_assignment()
         original(self)  # sequences
 
 
-@contextmanager
-def chained_assignment() -> Iterator[None]:
+def silence_chained_assignment() -> None:
     """RecBole fills columns in place, of which pandas 2 and 3 warn; what it should fill has been filled before."""
+    for category in (FutureWarning, pd.errors.ChainedAssignmentError):
+        warnings.filterwarnings("ignore", "A value is (trying to be|being) set on a copy", category)
+
+
+def dataframe_to_interaction(original: Any, self: Any, data: pd.DataFrame) -> Any:
+    """The table is given up for the tensors, so nothing else sees what is written to them."""
     with warnings.catch_warnings():
-        for category in (FutureWarning, pd.errors.ChainedAssignmentError):
-            warnings.filterwarnings("ignore", "A value is (trying to be|being) set on a copy", category)
-        yield
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)
+        return original(self, data)

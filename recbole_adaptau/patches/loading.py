@@ -23,10 +23,10 @@ def _parse(
     """By pandas' C parser where it reads the same; RecBole asks for the Python one."""
     if len(delimiter) == 1:
         try:
-            # "high" is how pandas reads numbers for its Python parser too: the same bits. Columns are chosen
-            # afterwards, because the C parser overlooks lines with too many fields when it is given `usecols`.
+            # Columns are chosen afterwards, because the C parser overlooks lines with too many fields when it is given
+            # `usecols`.
             # Without index_col, a file whose lines all have a field too many has its columns shifted by one.
-            table = read(path, delimiter=delimiter, engine="c", float_precision="high", index_col=False, **options)
+            table = read(path, delimiter=delimiter, engine="c", index_col=False, **options)
             return table[usecols]
         except pd.errors.ParserError:
             pass  # the Python parser says what it has always said

@@ -3,6 +3,8 @@
 from typing import Literal, NamedTuple
 
 RECBOLE = "1.2.1"
+# Without what RecBole's metadata asks for: its Ray has no build for Python 3.12 and later. setup.py has the rest.
+INSTALL = f"pip install --no-deps recbole=={RECBOLE}"
 Kind = Literal["library drift", "bug", "security", "message", "speed", "feature"]
 
 
@@ -80,6 +82,9 @@ PATCHES = (
     Patch("recbole.data.dataset.dataset:Dataset._fill_nan", ".libraries:fill_nan",
           "library drift", (2215,), "b156de9924b8",
           "Missing values are filled in place: pandas 2 warns of it, and pandas 3 fills nothing and says nothing."),
+    Patch("recbole.data.dataset.dataset:Dataset._dataframe_to_interaction", ".libraries:dataframe_to_interaction",
+          "library drift", (2215,), "b27637d6edd1",
+          "The columns of pandas 3 are read-only, and PyTorch warns of every tensor that is made of one."),
     Patch("recbole.data.dataset.dataset:len", ".libraries:length", "library drift", (2215,), "51fd4947aa82",
           "pandas 3 hands the whole column to agg(len), so that sequences cannot be split.", within="Dataset._remap"),
     Patch("recbole.data.dataset.kg_dataset:len", ".libraries:length", "library drift", (2215,), "923e1b0d855b",

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..errors import AdapTauError
+from ..errors import need
 
 
 def grad_scaler(original: Any, **options: Any) -> torch.amp.GradScaler:
@@ -31,10 +31,9 @@ def report(original: Any, **figures: Any) -> None:
 
 
 def run_kmeans(original: Any, self: Any, x: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    try:
-        import faiss
-    except ModuleNotFoundError as error:
-        raise AdapTauError("the model 'NCL' needs faiss: pip install faiss-cpu") from error
+    need("faiss", "the model 'NCL' needs", "ncl")
+    import faiss
+
     kmeans = faiss.Kmeans(d=self.latent_dim, k=min(self.k, len(x)), gpu=self.device.type == "cuda")
     kmeans.train(x)
     _, nearest = kmeans.index.search(x, 1)
