@@ -1,5 +1,6 @@
 """Training: names that PyTorch has moved, reports to ray, and NCL on data with fewer users or items than clusters."""
 
+import inspect
 import sys
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..errors import AdapTauError
+from ..errors import need
 
 
 def grad_scaler(original: Any, **options: Any) -> torch.amp.GradScaler:
@@ -20,15 +21,19 @@ def autocast(original: Any, **options: Any) -> torch.amp.autocast:
 
 def report(original: Any, **figures: Any) -> None:
     """To ray, if this process is one of ray's: it has imported ray before it got here."""
-    if "ray.tune" in sys.modules:
-        sys.modules["ray.tune"].report(**figures)
+    if "ray.tune" not in sys.modules:
+        return
+    send = sys.modules["ray.tune"].report
+    if "metrics" in inspect.signature(send).parameters:
+        send(figures)
+    else:  # Ray 2.6
+        send(**figures)
 
 
 def run_kmeans(original: Any, self: Any, x: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    try:
-        import faiss
-    except ModuleNotFoundError as error:
-        raise AdapTauError("the model 'NCL' needs faiss: pip install faiss-cpu") from error
+    need("faiss", "the model 'NCL' needs", "ncl")
+    import faiss
+
     kmeans = faiss.Kmeans(d=self.latent_dim, k=min(self.k, len(x)), gpu=self.device.type == "cuda")
     kmeans.train(x)
     _, nearest = kmeans.index.search(x, 1)

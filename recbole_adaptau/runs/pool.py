@@ -8,7 +8,7 @@ from typing import Any, Protocol, TextIO, TypeVar
 import torch
 from tqdm import tqdm
 
-from ..errors import AdapTauError, OptionError
+from ..errors import AdapTauError, OptionError, need
 from ..training.checkpoint import shielded_argv
 from ..training.interrupt import StopRequest
 from .folder import RunFolder
@@ -54,6 +54,7 @@ def each_done(
 def _by_ray(
     jobs: Sequence[Job], make: Callable[[Job], None], workers: int, begun: Callable[[Job], None]
 ) -> Iterator[tuple[Job, Exception | None]]:
+    need("ray", "runs side by side need", "parallel")
     import ray
 
     # An address keeps Ray from joining a cluster that happens to run here; nothing large goes through its store.
