@@ -171,16 +171,21 @@ class Rank:
         """Around all that this process does as a rank: it ends with its agent, and the rank to blame speaks first."""
         if self.launch:
             threading.Thread(target=_end_with_parent, daemon=True).start()
-        if self.world_size > 1 and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # in a collective operation Python would hear it too late
+        several = self.world_size > 1
+        main = several and threading.current_thread() is threading.main_thread()
+        # In a collective operation Python would hear it too late.
+        before = signal.signal(signal.SIGINT, signal.SIG_DFL) if main else None
         try:
             yield
         except Exception as error:
             # Rank 0 speaks for all that are refused alike; a lost connection is told after what it follows from.
             delay = GRACE if not isinstance(error, AdapTauError) else 0.0 if self.rank == 0 else 1.0
-            time.sleep(delay if self.world_size > 1 else 0.0)
+            time.sleep(delay if several else 0.0)
             _leave_word(error)
             raise
+        finally:
+            if before is not None:
+                signal.signal(signal.SIGINT, before)
 
     @contextmanager
     def group(self, backend: str) -> Iterator[None]:

@@ -239,9 +239,7 @@ def resume(
         )
     model, dataset = settings["model"], settings["dataset"]
     with shielded_argv():
-        return run_processes(
-            model, dataset, None, quoted(settings), saved, nproc or had, max_restarts, rank_timeout
-        )
+        return run_processes(model, dataset, None, quoted(settings), saved, nproc or had, max_restarts, rank_timeout)
 
 
 def _to_resume(run_folder: str | Path, changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
