@@ -147,15 +147,15 @@ class Rank:
         agent.set_timeout(wait)
         deadline = time.monotonic() + self.timeout
         while True:
+            place = int(agent.get(key))
             try:
-                store = dist.TCPStore(host, int(agent.get(key)), is_master=False, timeout=timedelta(seconds=2))
-            except dist.DistError:
+                socket.create_connection((host, place), 5.0).close()  # PyTorch would fill pages about one refused
+            except OSError as error:
                 if time.monotonic() > deadline:
-                    raise
+                    raise dist.DistNetworkError(str(error)) from error
                 time.sleep(0.1)
             else:
-                store.set_timeout(wait)
-                return store
+                return dist.TCPStore(host, place, is_master=False, timeout=wait)
 
     def text_of_first(self, key: str, text: str) -> str:
         """Rank 0's text, on every rank."""
@@ -170,7 +170,7 @@ class Rank:
     def at_work(self) -> Iterator[None]:
         """Around all that this process does as a rank: it ends with its agent, and the rank to blame speaks first."""
         if self.launch:
-            threading.Thread(target=_end_with_parent, daemon=True).start()
+            threading.Thread(target=end_with_parent, daemon=True).start()
         several = self.world_size > 1
         main = several and threading.current_thread() is threading.main_thread()
         # In a collective operation Python would hear it too late.
@@ -218,7 +218,7 @@ def launch(nproc: int, work: Callable[..., Any], *args: Any, max_restarts: int =
         SignalException: SIGINT, SIGTERM or SIGHUP came; all processes are ended.
     """
     heard = [name for name in ("SIGTERM", "SIGINT", "SIGHUP") if _is_heard(name)]
-    newer = {"signals_to_handle": ",".join(heard), "shutdown_timeout": int(GRACE)}  # than PyTorch 2.6
+    newer: dict[str, Any] = {"signals_to_handle": ",".join(heard), "shutdown_timeout": int(GRACE)}  # than PyTorch 2.6
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder, _agent_s_manners():
         config = LaunchConfig(
             min_nodes=1,
@@ -285,7 +285,8 @@ def _kinds(kind: type[AdapTauError]) -> dict[str, type[AdapTauError]]:
     return {kind.__name__: kind} | {name: sub for one in kind.__subclasses__() for name, sub in _kinds(one).items()}
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """For a thread: ends this process when the one that has started it is no more."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
