@@ -133,7 +133,7 @@ def _random_kills(
             )
 
         while done < kills and _await(anew) and process.poll() is None:
-            time.sleep(rng.uniform(0, span))
+            time.sleep(rng.uniform(0, span / 2))
             found = _ranks(process)
             if len(found) == 2:
                 before = {rank.pid for rank in found}
