@@ -106,7 +106,7 @@ def _without(words: list[str], option: str) -> list[str]:
 def _study(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
     given = given_settings(args.config_files, rest, TAKEN | (TAKEN_BY_GRID if args.command == "grid" else {}))
     refuse_twice("--seeds", args.seeds)
-    pool.check_workers(args.parallel)
+    workers = pool.Workers.checked(args.parallel, args.ray_address)
     common = given | quoted({"protocol": args.protocol, "data_path": args.data_path})
     named = f"{args.dataset}-{args.model}-{args.protocol}" if "model" in args else f"{args.dataset}-{args.protocol}"
     about: dict[str, Any] = {"command": typed("experiment", words), "version": __version__, "model": None}
@@ -125,7 +125,7 @@ def _study(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
     output = args.output or Path("runs/experiment") / args.command / named
     study = Study(args.command, specs, output, given, about, files)
     study.check()
-    study.carry_out(args.parallel)
+    study.carry_out(workers)
     print(study.page())
 
 

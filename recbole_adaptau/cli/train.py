@@ -1,12 +1,16 @@
 """`recbole-adaptau train`: RecBole's conventions, every configuration key as --key=value."""
 
 import argparse
+import os
+import shlex
+import sys
 from collections.abc import Sequence
 
-from ..distributed.launcher import PORT, TIMEOUT
+from ..distributed import ranks
+from ..distributed.launcher import TIMEOUT, Rank
 from ..errors import OptionError
 from ..runs.folder import RunFolder
-from ..runs.quick_start import resume, run_processes
+from ..runs.quick_start import resume, run_processes, run_recbole_adaptau
 from ..runs.temperature_check import temperature_advice
 from .arguments import existing, parse_settings
 from .command import exit_code, new_parser
@@ -20,18 +24,28 @@ EXAMPLES = """examples:
   %(prog)s -m AdapTauNGCF -d ml-100k                    the same inside Adap-tau: AdapTau and its name
   %(prog)s --resume=runs/ml-100k/AdapTauMF/RUN          go on after an interruption
   %(prog)s -m AdapTauMF --nproc=2                       two processes, half a batch each
+  torchrun --standalone --nproc-per-node=2 -m recbole_adaptau train -m AdapTauMF        the same
 """
+# How RecBole and version 0.2 named the machines; torchrun does that now.
+GONE = ("world_size", "ip", "port", "group_offset")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the verb; returns its exit code."""
-    return exit_code("train", _train, arguments)
+    code = exit_code("train", _train, arguments)
+    if ranks.is_active():  # left only by an error, and its threads may wait for a rank that is no more
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def _train(words: list[str]) -> None:
     args, rest = parser().parse_known_args(words)
+    if gone := [key for key in GONE if getattr(args, key) is not None]:
+        raise OptionError(f"--{gone[0]} is torchrun's business. On each machine: {_torchrun(args, words)}")
     settings = parse_settings(rest)
-    group = {key: getattr(args, key) for key in ("world_size", "ip", "port", "group_offset", "rank_timeout")}
+    launched = {"max_restarts": args.max_restarts, "rank_timeout": args.rank_timeout}
     if args.resume:
         budget = settings.pop("budget_minutes", ...)
         if settings:
@@ -39,15 +53,31 @@ def _train(words: list[str]) -> None:
             raise OptionError(
                 f"--resume takes the settings of its run; remove {wrong}. Only budget_minutes may change."
             )
-        result = resume(args.resume, nproc=args.nproc, budget_minutes=budget, **group)
+        result = resume(args.resume, nproc=args.nproc, budget_minutes=budget, **launched)
     else:
-        nproc = 1 if args.nproc is None else args.nproc
         settings["strict_keys"] = list(settings)
-        result = run_processes(args.model, args.dataset, existing(args.config_files), settings, nproc=nproc, **group)
-    if result["run_folder"] is None:
-        print("done; the run folder is on the machine of rank 0")
-    else:
+        run = args.model, args.dataset, existing(args.config_files), settings
+        if args.nproc is None and not args.max_restarts:
+            result = run_recbole_adaptau(*run, rank_timeout=args.rank_timeout)
+        else:
+            result = run_processes(*run, nproc=1 if args.nproc is None else args.nproc, **launched)
+    rank = Rank.of_process()
+    if rank is None or rank.rank == 0:
         print(summary(RunFolder(result["run_folder"])))
+
+
+def _torchrun(args: argparse.Namespace, words: list[str]) -> str:
+    """The command for torchrun that does what RecBole's options asked for."""
+    nproc = args.nproc or 1
+    machines = max(int(args.world_size or nproc) // nproc, 1)
+    options = [f"--{name}" for name in (*GONE, "nproc")]
+    ours = [word for place, word in enumerate(words) if word.partition("=")[0] not in options
+            and not (place and words[place - 1] in options)]  # fmt: skip
+    where = f"{args.ip or 'HOST'}:{args.port or 29500}"
+    return shlex.join(
+        ["torchrun", f"--nnodes={machines}", f"--nproc-per-node={nproc}", "--rdzv-backend=c10d",
+         f"--rdzv-endpoint={where}", "--rdzv-id=RUN", "-m", "recbole_adaptau", "train", *ours]
+    )  # fmt: skip
 
 
 def summary(run: RunFolder) -> str:
@@ -79,11 +109,19 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--resume", metavar="RUN_FOLDER", help="continue an interrupted run; --budget_minutes=N gives it more time"
     )
-    several = made.add_argument_group("several processes", "the batch is shared among all")
+    several = made.add_argument_group(
+        "several processes", "the batch is shared among all; on several machines torchrun starts them (docs/SCALE.md)"
+    )
     several.add_argument("--nproc", type=int, help="processes on this machine (default: 1, or as the resumed run had)")
-    several.add_argument("--world_size", type=int, default=-1, help="processes on all machines (default: nproc)")
-    several.add_argument("--ip", default="localhost", help="the machine of rank 0 (default: %(default)s)")
-    several.add_argument("--port", help=f"where they meet there (default: any, or {PORT} for several machines)")
-    several.add_argument("--group_offset", type=int, default=0, help="rank of this machine's first process")
+    several.add_argument(
+        "--max-restarts",
+        "--max_restarts",
+        type=int,
+        default=0,
+        metavar="N",
+        help="when a process dies, start all again from the last whole epoch, at most so often (default: %(default)s)",
+    )
     several.add_argument("--rank_timeout", type=float, default=TIMEOUT, help="seconds to wait for others (%(default)s)")
+    for key in GONE:
+        several.add_argument(f"--{key}", help=argparse.SUPPRESS)
     return made

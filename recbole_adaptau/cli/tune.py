@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _tune(words: list[str]) -> None:
     args, rest = parser().parse_known_args(words)
     given = given_settings(args.config_files, rest, TAKEN | {"seed": "--seed"})
-    pool.check_workers(args.parallel)
+    workers = pool.Workers.checked(args.parallel, args.ray_address)
     need_matplotlib()
     need("hyperopt", "tuning needs", "tune")
     path = tuning.params_file(args.model, args.params_file)
@@ -42,7 +42,7 @@ def _tune(words: list[str]) -> None:
     study = Study("tune", search.specs(common), output, given, about, tuning.files)
     tuning.refuse_idle_keys(study.specs, study.check())
     if search.knows_all:
-        study.carry_out(args.parallel)
+        study.carry_out(workers)
     about["best"] = search.choose(output, common, study.write, args.output_file)
     study.write(runner.records(search.asked, output))
     print(study.page())

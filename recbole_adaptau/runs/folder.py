@@ -2,7 +2,8 @@
 
 config.yaml, environment.json, data.json (what tells the data from other data), epochs.jsonl (a line an epoch),
 temperatures.npz, tested.npz (what each user of the test was recommended), result.json (there when the run is complete),
-error.json (there when it failed), best.pth, last.pth, run.log and tensorboard/.
+error.json (there when it failed), launches.txt (a line for each start by torchrun or --nproc), best.pth, last.pth,
+run.log and tensorboard/.
 """
 
 import hashlib
@@ -45,6 +46,7 @@ class RunFolder:
         self.tested = self.path / "tested.npz"
         self.result = self.path / "result.json"
         self.error = self.path / "error.json"
+        self.launches = self.path / "launches.txt"
         self.best = self.path / "best.pth"
         self.last = self.path / "last.pth"
 
@@ -96,6 +98,15 @@ class RunFolder:
         _write(self.config, yaml.safe_dump(settings, sort_keys=True, allow_unicode=True))
         _write(self.environment, json.dumps(environment(config), indent=1))
         self.error.unlink(missing_ok=True)
+
+    def add_launch(self, launch: str) -> None:
+        """Write down that a launch starts the run, or starts it again."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with _explained(self.launches), self.launches.open("a", encoding="utf-8") as file:
+            file.write(f"{launch}\n")
+
+    def read_launches(self) -> list[str]:
+        return self.launches.read_text(encoding="utf-8").splitlines() if self.launches.is_file() else []
 
     def keep_ids(self, dataset: Any) -> None:
         """Write down which users and items the rows of the model's tables are."""
