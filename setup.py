@@ -77,7 +77,7 @@ setup(
         *RECBOLE_NEEDS,
         "numpy>=1.26",
         "pandas>=2",
-        "scipy>=1.11",
+        "scipy>=1.11.1",
         "scikit-learn>=1.3",
         "statsmodels>=0.14",
         "pydantic>=2.7",
