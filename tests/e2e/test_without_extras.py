@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,4 +54,4 @@ def test_the_features_that_need_one_say_so(monkeypatch, capsys):
         assert main(words) == 2
         assert f"pip install 'recbole_adaptau[{extra}]'" in capsys.readouterr().err, words
     with pytest.raises(ValueError, match=r"recbole_adaptau\[parallel\]"):
-        list(pool.each_done([object()], print, 2, print))
+        list(pool.each_done([object()], print, pool.Workers(2), print, Path(), {}))
