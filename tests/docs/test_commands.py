@@ -33,6 +33,7 @@ RUN = (
 EXCEPTIONS = {
     "pip freeze": "pip's own, changes nothing",
     "pip install": "installs; tests/e2e/test_wheel.py builds and installs the wheel",
+    "uv pip": "uv's own",
     "source .venv/bin/activate": "the shell's own; the file comes with every virtual environment",
 }
 # The verbs that take configuration keys beside options of their own.
