@@ -53,8 +53,10 @@ def soak(root: Path) -> tuple[str, bool]:
     rows = json.loads((out / "leaderboard.json").read_text())["rows"]
     resumed = [path.parent.name for path in out.glob("runs/*/run.log") if "Resuming from epoch" in path.read_text()]
     complete = [run.name for run in (out / "runs").iterdir() if RunFolder(run).is_complete]
+    errors = [f"{path.parent.name}: {RunFolder(path.parent).read_error()}" for path in out.glob("runs/*/error.json")]
     told = (
         f"exit code {code}; {len(rows)} rows, {len(complete)} complete runs; under way when the raylet was killed: "
-        f"{', '.join(killed) or 'none'}; resumed from their folders: {', '.join(resumed) or 'none'}"
+        f"{', '.join(killed) or 'none'}; resumed from their folders: {', '.join(resumed) or 'none'}. "
+        + "; ".join(errors)
     )
     return told, code == 0 and len(rows) == len(MODELS) == len({row["method"] for row in rows}) and bool(killed)
