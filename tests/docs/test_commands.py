@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from recbole.config import Config
 from recbole.utils import get_model
+from torch.distributed.run import get_args_parser as torchrun_parser
 
 from recbole_adaptau.cli.arguments import parse_settings
 from recbole_adaptau.cli.main import VERBS, main
@@ -70,6 +71,9 @@ def parse(verb: str, words: list[str]) -> None:
 
 def check(found: Found) -> None:
     program, *words = found.words
+    if program == "torchrun":
+        started = torchrun_parser().parse_args(words)
+        program, words = "python", ["-m"] * started.module + [started.training_script, *started.training_script_args]
     if words[:2] == ["-m", "recbole_adaptau"]:
         program, words = "recbole-adaptau", words[2:]
     if program == "make":
@@ -134,6 +138,7 @@ def test_every_command_is_one_its_program_takes(found):
         "python run_hyper.py --model=AdapTauMF --dataset=ml-100k --algo grid",
         "recbole-adaptau compare --seeds many",
         "recbole-adaptau report --open",
+        "torchrun --standalone --nproc-per-node=2 -m recbole_adaptau train --modle=AdapTauMF",
     ],
 )
 def test_a_wrong_command_would_be_found(wrong, capsys):
