@@ -12,6 +12,7 @@ from .arguments import existing, parse_settings
 from .command import exit_code, new_parser
 from .settings_help import help_lines
 
+MODEL, DATASET = "AdapTauLightGCN", "ml-100k"
 EXAMPLES = """examples:
   %(prog)s                                              AdapTauLightGCN on ml-100k
   %(prog)s --model=AdapTauMF --dataset=ml-1m            another model, another dataset
@@ -33,21 +34,34 @@ def _train(words: list[str]) -> None:
     settings = parse_settings(rest)
     group = {key: getattr(args, key) for key in ("world_size", "ip", "port", "group_offset", "rank_timeout")}
     if args.resume:
+        given = [f"--{name}" for name in ("model", "dataset", "config_files") if getattr(args, name)]
+        if given:
+            raise OptionError(f"--resume takes the model, data and settings of its run; remove {', '.join(given)}.")
+        complete = RunFolder.existing(args.resume).is_complete
         budget = settings.pop("budget_minutes", ...)
         if settings:
             wrong = ", ".join(settings)
             raise OptionError(
                 f"--resume takes the settings of its run; remove {wrong}. Only budget_minutes may change."
             )
+        stamp = _stamp(args.resume)
         result = resume(args.resume, nproc=args.nproc, budget_minutes=budget, **group)
+        if complete and _stamp(args.resume) == stamp:
+            print("this run is complete; nothing was trained")
     else:
         nproc = 1 if args.nproc is None else args.nproc
         settings["strict_keys"] = list(settings)
-        result = run_processes(args.model, args.dataset, existing(args.config_files), settings, nproc=nproc, **group)
+        model, dataset = args.model or MODEL, args.dataset or DATASET
+        result = run_processes(model, dataset, existing(args.config_files), settings, nproc=nproc, **group)
     if result["run_folder"] is None:
         print("done; the run folder is on the machine of rank 0")
     else:
         print(summary(RunFolder(result["run_folder"])))
+
+
+def _stamp(run_folder: str) -> int:
+    """Of the result, to see whether it was written again."""
+    return RunFolder(run_folder).result.stat().st_mtime_ns if RunFolder(run_folder).is_complete else 0
 
 
 def summary(run: RunFolder) -> str:
@@ -55,8 +69,9 @@ def summary(run: RunFolder) -> str:
     result = run.read_result()
     method = result.get("method", result["model"])
     lines = [f"{method} on {result['dataset']}, seed {result['seed']}: best epoch {result['best_epoch']}"]
-    metrics = result["test_result"] or {}
-    lines.append("test: " + "  ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
+    metrics = {name: value for name, value in (result["test_result"] or {}).items() if value is not None}
+    told = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+    lines.append(f"test: {told or 'no test part'}")
     if "tau_0" in result:
         spread = "  ".join(f"{name} {value:.4f}" for name, value in result["tau_u"].items())
         lines.append(f"tau_0: {result['tau_0']:.4f}   tau_u: {spread}")
@@ -73,8 +88,8 @@ def parser() -> argparse.ArgumentParser:
         f"{EXAMPLES}\nconfiguration keys of our models (--key=value), beside all of RecBole's:\n{help_lines()}",
         allow_abbrev=False,
     )
-    made.add_argument("--model", "-m", default="AdapTauLightGCN", help="model name (default: %(default)s)")
-    made.add_argument("--dataset", "-d", default="ml-100k", help="dataset name (default: %(default)s)")
+    made.add_argument("--model", "-m", help=f"model name (default: {MODEL})")
+    made.add_argument("--dataset", "-d", help=f"dataset name (default: {DATASET})")
     made.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
     made.add_argument(
         "--resume", metavar="RUN_FOLDER", help="continue an interrupted run; --budget_minutes=N gives it more time"

@@ -89,7 +89,7 @@ class RunRecorder(Trainer):
             if self.run is not None:
                 self.run.keep_epochs_before(self.start_epoch)
         if self.run is not None and not self.run.data.is_file():  # also if a run was killed before it was there
-            self.run.keep_ids(train_data._dataset)
+            self.run.keep_data(train_data._dataset)
         if self._stopped_by == "budget" and self.start_epoch < self.epochs and not self._budget_is_spent():
             self._finished = False  # the budget is larger now
             if self.run is not None:
@@ -111,7 +111,7 @@ class RunRecorder(Trainer):
             return "budget", spent.epoch
         made_last = self._record is not None and self._record["epoch"] + 1 == self.epochs
         self._end_epoch()
-        return "epochs" if made_last else "patience", self.epochs
+        return "epochs" if made_last or self.epochs == 0 else "patience", self.epochs
 
     @contextmanager
     def _stoppable(self, run: RunFolder) -> Iterator[None]:
@@ -169,9 +169,15 @@ class RunRecorder(Trainer):
         try:
             with self._stoppable(self.run):
                 result = super().evaluate(eval_data, load_best_model, *args, **kwargs)
-                tested = tested_users(keeping.collected, eval_data, self._train_data)
-                if tested is not None:
-                    self.run.write_tested(tested)
+                if keeping.collected is not None:
+                    tested = tested_users(keeping.collected, eval_data, self._train_data)
+                    if tested is not None:
+                        self.run.write_tested(tested)
+                elif load_best_model:  # without a test part RecBole has not even loaded it
+                    best = checkpoint.load(self.run.best, map_location=self.device)
+                    self.model.load_state_dict(best["state_dict"])
+                    self.model.load_other_parameter(best.get("other_parameter"))
+                    self.model.eval()
                 summary = self._summary(self.run, result)
                 self.run.finish(summary)
                 if advice := temperature_advice(summary):
