@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..data.frames import read_pairs
 from ..data.text import read_text
-from ..errors import DataError, OptionError
+from ..errors import DataError, DataWarning, OptionError
 from ..serving.recommender import Recommender
 from ..serving.tables import WRITERS, check_output, format_table, write_table
 from .arguments import add_run_arguments
@@ -59,13 +59,14 @@ def _recommend(words: list[str]) -> None:
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """What Python warns of is a line for whoever uses the command."""
+    """What we warn of is a line for whoever uses the command; other libraries' warnings are for programmers."""
 
     def show(message: Any, *_: Any, **__: Any) -> None:
         print(f"note: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("default")
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", DataWarning)
         warnings.showwarning = show
         yield
 

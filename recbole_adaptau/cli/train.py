@@ -2,11 +2,13 @@
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 from ..distributed.launcher import PORT, TIMEOUT
 from ..errors import OptionError
 from ..runs.folder import RunFolder
 from ..runs.quick_start import resume, run_processes
+from ..runs.refit import VALIDATION, refit, resume_refit
 from ..runs.temperature_check import temperature_advice
 from .arguments import existing, parse_settings
 from .command import exit_code, new_parser
@@ -20,6 +22,7 @@ EXAMPLES = """examples:
   %(prog)s -m LightGCN -d ml-100k --epochs=20           a model of RecBole's own
   %(prog)s -m AdapTauNGCF -d ml-100k                    the same inside Adap-tau: AdapTau and its name
   %(prog)s --resume=runs/ml-100k/AdapTauMF/RUN          go on after an interruption
+  %(prog)s -m AdapTauMF --refit                         for production: validate, then train on everything
   %(prog)s -m AdapTauMF --nproc=2                       two processes, half a batch each
 """
 
@@ -37,13 +40,14 @@ def _train(words: list[str]) -> None:
         given = [f"--{name}" for name in ("model", "dataset", "config_files") if getattr(args, name)]
         if given:
             raise OptionError(f"--resume takes the model, data and settings of its run; remove {', '.join(given)}.")
+        if args.refit:
+            refuse_settings(settings)
+            resume_refit(args.resume, nproc=args.nproc, **group)
+            print(summary(RunFolder(args.resume)))
+            return
         complete = RunFolder.existing(args.resume).is_complete
         budget = settings.pop("budget_minutes", ...)
-        if settings:
-            wrong = ", ".join(settings)
-            raise OptionError(
-                f"--resume takes the settings of its run; remove {wrong}. Only budget_minutes may change."
-            )
+        refuse_settings(settings)
         stamp = _stamp(args.resume)
         result = resume(args.resume, nproc=args.nproc, budget_minutes=budget, **group)
         if complete and _stamp(args.resume) == stamp:
@@ -52,11 +56,18 @@ def _train(words: list[str]) -> None:
         nproc = 1 if args.nproc is None else args.nproc
         settings["strict_keys"] = list(settings)
         model, dataset = args.model or MODEL, args.dataset or DATASET
-        result = run_processes(model, dataset, existing(args.config_files), settings, nproc=nproc, **group)
+        train = refit if args.refit else run_processes
+        result = train(model, dataset, existing(args.config_files), settings, nproc=nproc, **group)
     if result["run_folder"] is None:
         print("done; the run folder is on the machine of rank 0")
     else:
         print(summary(RunFolder(result["run_folder"])))
+
+
+def refuse_settings(settings: dict[str, Any]) -> None:
+    if settings:
+        wrong = ", ".join(settings)
+        raise OptionError(f"--resume takes the settings of its run; remove {wrong}. Only budget_minutes may change.")
 
 
 def _stamp(run_folder: str) -> int:
@@ -68,10 +79,15 @@ def summary(run: RunFolder) -> str:
     """What a run came to, in four lines, and a fifth if its temperature does not suit the data."""
     result = run.read_result()
     method = result.get("method", result["model"])
-    lines = [f"{method} on {result['dataset']}, seed {result['seed']}: best epoch {result['best_epoch']}"]
-    metrics = {name: value for name, value in (result["test_result"] or {}).items() if value is not None}
+    validated = result.get(VALIDATION, result)
+    how = f"best epoch {validated['best_epoch']}"
+    if validated is not result:
+        how += f", refit on everything for {result['epochs']} epochs"
+    lines = [f"{method} on {result['dataset']}, seed {result['seed']}: {how}"]
+    metrics = {name: value for name, value in (validated["test_result"] or {}).items() if value is not None}
     told = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-    lines.append(f"test: {told or 'no test part'}")
+    before = "test" if validated is result else "test before the refit"
+    lines.append(f"{before}: {told or 'no test part'}")
     if "tau_0" in result:
         spread = "  ".join(f"{name} {value:.4f}" for name, value in result["tau_u"].items())
         lines.append(f"tau_0: {result['tau_0']:.4f}   tau_u: {spread}")
@@ -93,6 +109,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
     made.add_argument(
         "--resume", metavar="RUN_FOLDER", help="continue an interrupted run; --budget_minutes=N gives it more time"
+    )
+    made.add_argument(
+        "--refit",
+        action="store_true",
+        help="validate, then train on all interactions for the best number of epochs; with --resume, go on with that",
     )
     several = made.add_argument_group("several processes", "the batch is shared among all")
     several.add_argument("--nproc", type=int, help="processes on this machine (default: 1, or as the resumed run had)")

@@ -155,11 +155,13 @@ def _ids(values: pd.Series, column: str) -> pd.Series:
 
 def _seconds(values: pd.Series, column: str) -> pd.Series:
     """Numbers as they are, dates as seconds since 1970."""
-    if not pd.api.types.is_numeric_dtype(values):
+    is_date = pd.api.types.is_datetime64_any_dtype(values)
+    if is_date or pd.to_numeric(values, errors="coerce").isna().any():
         try:
-            dates = pd.to_datetime(values, utc=True, format=None if values.dtype != object else "ISO8601")
+            dates = pd.to_datetime(values, utc=True, format=None if is_date else "ISO8601")
         except (ValueError, TypeError) as error:
-            raise DataError(f"column {column}: neither numbers nor dates ({error}).") from error
+            told = str(error).partition("\n")[0]
+            raise DataError(f"column {column}: neither numbers nor dates ({told}).") from error
         values = (dates - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
     return _numbers(values, column)
 

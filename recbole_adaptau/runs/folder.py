@@ -145,9 +145,9 @@ class RunFolder:
         except (ValueError, TypeError) as error:
             raise DataError(f"{self.data} is damaged: {error}") from error
 
-    def describe_ids(self, types: dict[str, str]) -> None:
-        """Add to data.json that ids of users or items are whole numbers ("int") and are to be returned as such."""
-        _write(self.data, json.dumps({**self.about_data(), "id_types": types}, indent=1))
+    def describe_data(self, **entries: Any) -> None:
+        """Add to data.json: `id_types` says that ids of users or items are whole numbers ("int"), and not text."""
+        _write(self.data, json.dumps({**self.about_data(), **entries}, indent=1))
 
     def refuse_other_ids(self, dataset: Any) -> None:
         """Raise if the rows would now be others than at training: every result would be somebody else's."""

@@ -196,6 +196,8 @@ def resume(
             "run_folder": str(run.path),
         }
     settings |= {**changes, "run_folder": str(run.path), "resume": True, "stored_settings": True}
+    if settings.get("stored_data"):  # the folder may have moved
+        settings["stored_data"] = str(run.interactions)
     before = settings.pop("nproc", 1), settings.pop("world_size", -1)
     if nproc is None:
         nproc, group["world_size"] = before if group.get("world_size", -1) <= 0 else (1, group["world_size"])

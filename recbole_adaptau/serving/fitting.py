@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..config.loading import check_name, new_run_folder
 from ..data.frames import are_numbers, interactions_table
-from ..errors import DataError, OptionError
+from ..errors import DataError, DataWarning, OptionError
 from ..runs.folder import RunFolder
 from ..runs.quick_start import run_recbole_adaptau
 from ..training.checkpoint import quoted, shielded_argv
@@ -44,7 +44,9 @@ def train(
     if min_rating is not None and "rating" not in table:
         raise OptionError(f"min_rating = {min_rating}: name the column with the ratings: rating='…'.")
     if len(table) < (rows := getattr(data, "nnz", len(table)) if "rating" in table and rating is None else len(data)):
-        warnings.warn(f"{rows - len(table)} of {rows} rows have no user or no item and are left out.", stacklevel=3)
+        warnings.warn(
+            f"{rows - len(table)} of {rows} rows have no user or no item and are left out.", DataWarning, stacklevel=3
+        )
     positives = _positives(table, min_rating)
     folder = Path(
         settings.get("run_folder") or new_run_folder(settings.get("run_root") or "runs", name, model, settings)
@@ -60,7 +62,7 @@ def train(
     with shielded_argv():
         run_recbole_adaptau(model, name, None, quoted({**given, "strict_keys": list(settings)}))
     types = {kind: "int" for kind in ("user", "item") if are_numbers(table[kind])}
-    RunFolder(folder).describe_ids(types)
+    RunFolder(folder).describe_data(id_types=types)
     return folder
 
 

@@ -8,21 +8,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
-from tqdm import tqdm
 
-from ..errors import AdapTauError, DataError, OptionError
+from ..data.frames import interactions_table
+from ..errors import AdapTauError, DataError, DataWarning, OptionError
 from ..runs.folder import RunFolder
-from ..training.evaluation import top_items
+from . import ranking
 from .embeddings import Embeddings
 from .explain import reasons
 from .filters import Filters
 from .fitting import train
 from .ids import Ids, id_list, pair_lists
+from .ranking import top_places
 from .served import Served, from_run, of_model
 from .similar import neighbour_table
-
-SCORES_AT_ONCE = 16_000_000  # 64 MB of scores, whatever the number of users
+from .update import Update, update
 
 
 class Recommender:
@@ -108,6 +107,24 @@ class Recommender:
             return False
         self._served = from_run(served.folder)
         return True
+
+    def update(
+        self, interactions: Any, user: str = "user", item: str = "item", time: str | None = None, **options: Any
+    ) -> Update:
+        """Train further on with new interactions, and go over to the new model if it is no worse; see `update.update`.
+
+        Until then the old one answers.
+
+        Args:
+            interactions, user, item, time: As of `fit`.
+            options: epochs, held_out and check.
+        """
+        folder = self.run_folder
+        if folder is None:
+            raise AdapTauError("only a model with a run folder can be updated: use fit, or load one.")
+        done = update(folder, interactions_table(interactions, user, item, time), **options)
+        self.refresh()
+        return done
 
     def add_history(self, interactions: Any, user: str = "user", item: str = "item") -> None:
         """Interactions since the training: they count as seen, and new users are served from them.
@@ -197,7 +214,7 @@ class Recommender:
         every = np.arange(1, len(served.users)) if users is None else self._places(served.users, users, "users")
         _check_k(k, len(served.items))
         made = Filters.of(served.users, served.items, None if include_seen else served.seen, self._warn, **filters)
-        return self._parts(served, torch.from_numpy(every), k, made, explain, progress)
+        return self._parts(served, every, k, made, explain, progress)
 
     def recommend_for(self, liked: Any, k: int = 20, include_seen: bool = False, **options: Any) -> pd.DataFrame:
         """The top k items for users who are not in the data but like some items that are.
@@ -219,7 +236,7 @@ class Recommender:
         if len(theirs.users) == len(served.users):
             raise DataError("none of the liked items is in the data: name at least one that is.")
         _check_k(k, len(served.items))
-        places = torch.arange(len(served.users), len(theirs.users))
+        places = np.arange(len(served.users), len(theirs.users))
         explain, progress = options.pop("explain", 0), options.pop("progress", False)
         made = Filters.of(theirs.users, theirs.items, None if include_seen else theirs.seen, self._warn, **options)
         table = pd.concat(list(self._parts(theirs, places, k, made, explain, progress)), ignore_index=True)
@@ -270,7 +287,7 @@ class Recommender:
         scores = np.full(len(own), np.nan)
         asked, rows = np.unique(own[known], return_inverse=True)
         found = np.empty(known.sum())
-        step = max(SCORES_AT_ONCE // len(served.items), 1)
+        step = max(ranking.SCORES_AT_ONCE // len(served.items), 1)
         for start in range(0, len(asked), step):
             part = torch.from_numpy(asked[start : start + step]).to(served.scorer.device)
             mine = (rows >= start) & (rows < start + step)
@@ -296,24 +313,17 @@ class Recommender:
     def _warn(what: str, unknown: list[str]) -> None:
         if unknown:
             shown = ", ".join(unknown[:10]) + (f" and {len(unknown) - 10} more" if len(unknown) > 10 else "")
-            warnings.warn(f"not in the data, left out: {what} {shown}", stacklevel=3)
+            warnings.warn(f"not in the data, left out: {what} {shown}", DataWarning, stacklevel=3)
 
+    @staticmethod
     def _parts(
-        self, served: Served, every: Tensor, k: int, filters: Filters, explain: int, progress: bool
+        served: Served, users: np.ndarray, k: int, filters: Filters, explain: int, progress: bool
     ) -> Iterator[pd.DataFrame]:
-        step = max(SCORES_AT_ONCE // len(served.items), 1)
-        memory = served.scorer.memory(min(step, len(every)))  # of this call alone
-        with tqdm(total=len(every), unit=" users", desc="recommend", disable=not progress, leave=False) as bar:
-            for part in every.split(step) if len(every) else (every,):
-                users = part.to(served.scorer.device)
-                with torch.inference_mode():
-                    scores = filters.apply(served.scorer.scores(users, served.seen, memory), users)
-                    top = top_items(scores, k)
-                    table = _frame(served, part.numpy(), top.cpu().numpy(), scores.gather(1, top).cpu().numpy())
-                    if explain:
-                        table["because"] = _because(served, users, top, scores.gather(1, top), explain)
-                yield table
-                bar.update(len(part))
+        for part, items, scores in top_places(served, users, k, filters, progress):
+            table = _frame(served, part, items, scores)
+            if explain:
+                table["because"] = _because(served, part, items, scores, explain)
+            yield table
 
 
 def _frame(served: Served, users: np.ndarray, items: np.ndarray, scores: np.ndarray) -> pd.DataFrame:
@@ -327,16 +337,16 @@ def _frame(served: Served, users: np.ndarray, items: np.ndarray, scores: np.ndar
     return pd.DataFrame({**columns, "score": scores[kept]})
 
 
-def _because(served: Served, users: Tensor, top: Tensor, scores: Tensor, number: int) -> list[str]:
+def _because(served: Served, users: np.ndarray, items: np.ndarray, scores: np.ndarray, number: int) -> list[str]:
     """For each row of `_frame` the reasons, by name where there are names."""
     names = served.items.names if served.names is None else served.names
-    rows, own = (part.cpu().numpy() for part in served.seen.positives_of(users))
+    rows, own = (
+        part.cpu().numpy() for part in served.seen.positives_of(torch.from_numpy(users).to(served.scorer.device))
+    )
     ends = np.searchsorted(rows, np.arange(1, len(users)))
     told = []
-    for items, finite, liked in zip(
-        top.cpu().numpy(), torch.isfinite(scores).cpu().numpy(), np.split(own, ends), strict=True
-    ):
-        found = reasons(served.scorer.embeddings, items[finite], liked, number)
+    for top, finite, liked in zip(items, np.isfinite(scores), np.split(own, ends), strict=True):
+        found = reasons(served.scorer.embeddings, top[finite], liked, number)
         told += ["; ".join(map(str, names[places])) for places in found]
     return told
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from ..core.interactions import Interactions
 from ..data.names import item_names
 from ..data.stored import changed_files
-from ..errors import AdapTauError
+from ..errors import AdapTauError, DataWarning
 from ..runs.folder import RunFolder
 from ..runs.quick_start import load_data_and_model
 from ..training.checkpoint import config_settings, rebuild_config
@@ -86,10 +86,22 @@ def of_model(model: Any, dataset: Any, name_field: str | None = None, types: dic
     return Served(scorer, ids["user"], ids["item"], seen.to(scorer.device), item_names(dataset, name_field))
 
 
-def from_run(folder: str | Path, data_path: str | Path | None = None, name_field: str | None = None) -> Served:
+def from_run(
+    folder: str | Path,
+    data_path: str | Path | None = None,
+    name_field: str | None = None,
+    with_changes: bool = True,
+) -> Served:
     """Of a run folder; see `Recommender.load`."""
+    version = RunFolder.serving(folder)
     with quiet():
-        return _from_run(Path(folder), data_path, name_field)
+        config, model, dataset, *_ = load_data_and_model(version.path, data_path)
+        about = version.about_data()
+        served = of_model(model, dataset, name_field, about.get("id_types"))
+        changed = data_path is not None or changed_files(about.get("files", {}))
+        if with_changes and changed and version.interactions.is_file():
+            served = _with_changes(served, config)
+    return replace(served, folder=Path(folder), version=version.path)
 
 
 @contextmanager
@@ -103,22 +115,12 @@ def quiet() -> Iterator[None]:
         disable(before)
 
 
-def _from_run(folder: Path, data_path: str | Path | None, name_field: str | None) -> Served:
-    version = RunFolder.serving(folder)
-    config, model, dataset, *_ = load_data_and_model(version.path, data_path)
-    about = version.about_data()
-    served = of_model(model, dataset, name_field, about.get("id_types"))
-    if version.interactions.is_file() and (data_path is not None or changed_files(about.get("files", {}))):
-        served = _with_changes(served, config)
-    return replace(served, folder=folder, version=version.path)
-
-
 def _with_changes(served: Served, config: Any) -> Served:
     """With what the dataset's files hold now; if they cannot be read, as it was."""
     try:
         now = quick_start.create_dataset(rebuild_config({**config_settings(config), "stored_data": None}))
     except AdapTauError as error:
-        warnings.warn(f"the data has changed since the training and cannot be read: {error}", stacklevel=2)
+        warnings.warn(f"the data has changed since the training and cannot be read: {error}", DataWarning, stacklevel=2)
         return served
     names = [
         now.field2id_token[field][np.asarray(now.inter_feat[field])].tolist()
@@ -129,6 +131,7 @@ def _with_changes(served: Served, config: Any) -> Served:
         shown = ", ".join(unknown[:10]) + (" …" if len(unknown) > 10 else "")
         warnings.warn(
             f"{len(unknown)} items are new since the training and are not recommended before the next: {shown}",
+            DataWarning,
             stacklevel=2,
         )
     return served.with_history(*names)

@@ -39,7 +39,7 @@ def test_lists_are_shorter_where_less_is_left_and_batches_change_nothing(board, 
     recommender = fresh(board)
     whole = recommender.recommend(k=48)
     assert whole.groupby("user").size().tolist() == [36] * 48
-    monkeypatch.setattr("recbole_adaptau.serving.recommender.SCORES_AT_ONCE", 49 * 5)
+    monkeypatch.setattr("recbole_adaptau.serving.ranking.SCORES_AT_ONCE", 49 * 5)
     parts = list(recommender.batches(None, 48))
     assert len(parts) == 10
     pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), whole, atol=1e-6)

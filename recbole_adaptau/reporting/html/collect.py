@@ -68,6 +68,8 @@ def read_run(run: RunFolder) -> dict[str, Any]:
     settings = run.settings() if run.config.is_file() else {"model": run.path.name, "dataset": "–"}
     epochs = run.read_epochs()
     result = run.read_result() if run.is_complete else None
+    if result is not None:
+        result["test_result"] = result["test_result"] or {}  # without a test part there are no figures
     curves: dict[str, list[float]] = {}
     validated = [record for record in epochs if record.get("valid_result")]
     for name in validated[0]["valid_result"] if validated else ():
