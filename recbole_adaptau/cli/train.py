@@ -45,9 +45,9 @@ def _train(words: list[str]) -> None:
             resume_refit(args.resume, nproc=args.nproc, **group)
             print(summary(RunFolder(args.resume)))
             return
-        complete = RunFolder.existing(args.resume).is_complete
         budget = settings.pop("budget_minutes", ...)
         refuse_settings(settings)
+        complete = RunFolder.existing(args.resume).is_complete
         stamp = _stamp(args.resume)
         result = resume(args.resume, nproc=args.nproc, budget_minutes=budget, **group)
         if complete and _stamp(args.resume) == stamp:
