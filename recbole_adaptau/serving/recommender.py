@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,9 @@ class Recommender:
             raise TypeError("Recommender takes a model's name; of a model and its dataset use Recommender.of.")
         self.model, self.settings = model, settings
         self._served: Served | None = None
+        self._options: dict[str, Any] = {}  # of `load`
+        self._history: tuple[list[str], list[str]] = ([], [])  # of `add_history`
+        self._writing = Lock()
 
     def fit(
         self,
@@ -69,7 +73,7 @@ class Recommender:
         """
         table = (interactions, user, item, time, rating, min_rating, user_ids, item_ids)
         folder = train(self.model, self.settings, name, item_names, *table)
-        self._served = from_run(folder)
+        self._served, self._options, self._history = from_run(folder), {}, ([], [])
         return self
 
     @classmethod
@@ -87,7 +91,8 @@ class Recommender:
             name_field: The column of the .item file with the items' names, if it is not called title or name.
         """
         made = cls(RunFolder.existing(run_folder).settings()["model"])
-        made._served = from_run(run_folder, data_path, name_field)
+        made._options = {"data_path": data_path, "name_field": name_field}
+        made._served = from_run(run_folder, **made._options)
         return made
 
     @classmethod
@@ -102,11 +107,12 @@ class Recommender:
 
         Until it is loaded, the old one answers.
         """
-        served = self.served
-        if served.folder is None or RunFolder.serving(served.folder).path == served.version:
-            return False
-        self._served = from_run(served.folder)
-        return True
+        with self._writing:
+            served = self.served
+            if served.folder is None or RunFolder.serving(served.folder).path == served.version:
+                return False
+            self._served = from_run(served.folder, **self._options).with_history(*self._history)
+            return True
 
     def update(
         self, interactions: Any, user: str = "user", item: str = "item", time: str | None = None, **options: Any
@@ -135,11 +141,12 @@ class Recommender:
         Args:
             interactions: A table with the two columns, {user: items}, or pairs (user, item).
         """
-        served = self.served
         users, items = pair_lists(interactions, "interactions", user, item)
-        unknown = list(dict.fromkeys(name for name in items if name not in served.items))
-        self._warn("items", unknown)
-        self._served = served.with_history(users, items)
+        with self._writing:
+            served = self.served
+            self._warn("items", list(dict.fromkeys(name for name in items if name not in served.items)))
+            self._history = [*self._history[0], *users], [*self._history[1], *items]
+            self._served = served.with_history(users, items)
 
     @property
     def served(self) -> Served:

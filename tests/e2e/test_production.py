@@ -185,6 +185,7 @@ NEXT_DAY = pd.concat([colours(range(48, 96), range(48)), colours(range(96), rang
 def test_an_update_learns_new_users_and_items_while_the_service_answers(shop, capsys):
     service = Recommender.load(shop)
     before = service.recommend(k=5)
+    service.add_history({7: before[before["user"] == 7]["item"].iloc[0]})
     failures, answers, done = [], [], threading.Event()
 
     def serve() -> None:
@@ -208,6 +209,7 @@ def test_an_update_learns_new_users_and_items_while_the_service_answers(shop, ca
     printed = capsys.readouterr().out
     assert "768 new interactions, 48 new users, 8 new items" in printed and "the new model recommends now" in printed
     service.refresh()
+    assert before[before["user"] == 7]["item"].iloc[0] not in service.recommend(7, k=20)["item"].tolist()
     rows = service.recommend(list(range(48, 96)), k=4, include_seen=True)
     assert len(rows) == 192 and (rows["user"] % 4 == rows["item"] % 4).mean() > 0.9
     assert set(before["user"]) < set(service.user_ids)

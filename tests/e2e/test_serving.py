@@ -311,7 +311,7 @@ def test_a_run_without_an_epoch_is_reported_beside_others(whole, capsys):
     assert report.main(["runs"]) == 0
     assert "2 runs written to report.html" in capsys.readouterr().out
     assert report.main(["runs/nope"]) == 2
-    assert "runs/nope: there is no such folder." in capsys.readouterr().err
+    assert "a run that can be read: runs/nope. nope: there is no such folder." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def find_runs(places: Iterable[str | Path]) -> tuple[list[RunFolder], list[str]]
     for place in map(Path, places):
         inside = sorted({file.parent for name in ("config.yaml", "error.json") for file in place.rglob(name)})
         if not inside:
-            skipped.append(f"{place}: {'there is no run in it' if place.is_dir() else 'there is no such folder'}.")
+            skipped.append(f"{place.name}: {'there is no run in it' if place.is_dir() else 'there is no such folder'}.")
         found |= {folder: RunFolder(folder) for folder in inside}
     return list(found.values()), skipped
 
@@ -221,6 +221,7 @@ def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def need_some(data: Mapping[str, Any]) -> None:
+def need_some(data: Mapping[str, Any], places: Iterable[str | Path]) -> None:
     if not data["runs"]:
-        raise DataError(f"there is no run that can be read. {' '.join(data['skipped'])}")
+        told = f"{', '.join(map(str, places))}. {' '.join(data['skipped'])}"
+        raise DataError(f"none of these folders holds a run that can be read: {told}")

@@ -17,7 +17,7 @@ def write_report(places: Sequence[str | Path], path: Path, title: str = "Runs") 
     """Write the page about the runs at or below some places; returns what it shows."""
     runs, skipped = find_runs(places)
     data = collect(runs, skipped)
-    need_some(data)
+    need_some(data, places)
     write(path, render(data, title))
     return data
 
