@@ -4,11 +4,15 @@ Importing this package imports neither RecBole nor PyTorch. It has RecBole patch
 RecBole's own functions know our models too.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+if sys.hexversion < 0x030A0000:
+    raise ImportError(f"recbole_adaptau needs Python 3.10 to 3.14, and this is {sys.version.split()[0]}: take another.")
+
 from . import _moved
-from .patches import hook
+from .patches import environment, hook
 
 if TYPE_CHECKING:
     from .model.registry import adapt, register
@@ -41,5 +45,6 @@ def __dir__() -> list[str]:
     return [*globals(), *__all__]
 
 
+environment.check()
 _moved.install()
 hook.install()

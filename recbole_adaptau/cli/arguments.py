@@ -45,8 +45,11 @@ def add_data_arguments(command: argparse.ArgumentParser, output: str, parallel: 
         type=int,
         default=parallel,
         metavar="N",
-        help="make N runs at a time, each in a process of its own through Ray; 0: one by one in this process "
-        "(default: %(default)s)",
+        help="make N runs at a time, each in a process of its own, more than one through Ray; 0: one by one in this "
+        "process (default: %(default)s)",
+    )
+    command.add_argument(
+        "--ray-address", metavar="HOST:PORT", help="make them on this Ray cluster (default: on this machine)"
     )
     command.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
     command.add_argument("--output", type=Path, help=f"folder of reports and runs (default: {output})")

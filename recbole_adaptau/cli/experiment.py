@@ -1,6 +1,7 @@
 """`recbole-adaptau experiment`: several runs for one table or picture."""
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from ..errors import OptionError
 from ..model import AdapTauRecommender
 from ..reporting import curves, tables
 from ..runs import pool
-from ..studies import grid, plugin, repeat
+from ..studies import grid, plugin, repeat, reproduction
 from ..studies.paper import EXPERIMENTS
 from ..studies.paper import command as paper
 from ..studies.study import Study
@@ -34,6 +35,9 @@ EXAMPLES = {
     "plugin": f"""examples:
   {PROGRAM} plugin --models BPR NGCF --dataset ml-100k --epochs=30
   {PROGRAM} plugin -d ml-1m --seeds 1 2 3 --budget_minutes=10 --adapted-epochs 15
+""",
+    "reproduction": f"""examples:
+  {PROGRAM} reproduction runs/gowalla/AdapTauMF/* --reference results/authors-curves.csv
 """,
     "curves": f"""examples:
   {PROGRAM} curves runs/ml-100k/AdapTauMF/* --output curves.png
@@ -68,8 +72,11 @@ def _experiment(words: list[str]) -> None:
     args, rest = parser().parse_known_args(words)
     if args.command == "list":
         print(paper.listing())
-    elif args.command == "curves":
-        _curves(args, rest)
+    elif args.command in ("curves", "reproduction"):
+        if rest:
+            raise OptionError(f"{args.command} does not know {' '.join(rest)}; see {PROGRAM} {args.command} --help.")
+        need_matplotlib()
+        (_curves if args.command == "curves" else _reproduction)(args)
     elif args.command in EXPERIMENTS:
         _paper(args, rest, words)
     else:
@@ -99,7 +106,7 @@ def _without(words: list[str], option: str) -> list[str]:
 def _study(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
     given = given_settings(args.config_files, rest, TAKEN | (TAKEN_BY_GRID if args.command == "grid" else {}))
     refuse_twice("--seeds", args.seeds)
-    pool.check_workers(args.parallel)
+    workers = pool.Workers.checked(args.parallel, args.ray_address)
     common = given | quoted({"protocol": args.protocol, "data_path": args.data_path})
     named = f"{args.dataset}-{args.model}-{args.protocol}" if "model" in args else f"{args.dataset}-{args.protocol}"
     about: dict[str, Any] = {"command": typed("experiment", words), "version": __version__, "model": None}
@@ -118,7 +125,7 @@ def _study(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
     output = args.output or Path("runs/experiment") / args.command / named
     study = Study(args.command, specs, output, given, about, files)
     study.check()
-    study.carry_out(args.parallel)
+    study.carry_out(workers)
     print(study.page())
 
 
@@ -132,20 +139,31 @@ def _check_grid(args: argparse.Namespace) -> None:
         raise OptionError(f"grid varies tau, which {args.model} does not have: choose e.g. --model AdapTauMF.")
 
 
-def _curves(args: argparse.Namespace, rest: list[str]) -> None:
-    if rest:
-        raise OptionError(f"curves does not know {' '.join(rest)}; see {PROGRAM} curves --help.")
+def _curves(args: argparse.Namespace) -> None:
     if args.reference_run and not args.reference:
         raise OptionError("--reference-run needs the file it is in: add --reference FILE.csv.")
     if args.output.suffix not in (".svg", ".png", ".pdf"):
         raise OptionError(f"--output {args.output}: must end in .svg, .png or .pdf.")
-    need_matplotlib()
     from ..reporting.figures import curves_figure
 
     found = curves.read_runs(args.run_folder)
     if args.reference:
         found += curves.read_references(args.reference, args.reference_run)
     tables.write(args.output, curves_figure(found))
+    print(f"written to {args.output}")
+
+
+def _reproduction(args: argparse.Namespace) -> None:
+    from ..reporting.figures import curves_figure
+
+    found = reproduction.claims(args.run_folder)
+    pictures = reproduction.overlays(found, args.reference) if args.reference else {}
+    for file, drawn in pictures.items():
+        tables.write(args.output / file, curves_figure(drawn))
+    text = args.output / "REPRODUCTION.md"
+    earlier = text.read_text(encoding="utf-8") if text.is_file() else ""
+    tables.write(args.output / "reproduction.json", json.dumps(reproduction.as_json(found), indent=1) + "\n")
+    tables.write(text, reproduction.page(found, pictures, earlier))
     print(f"written to {args.output}")
 
 
@@ -210,7 +228,21 @@ def parser() -> argparse.ArgumentParser:
             "curves from a CSV file: the columns left of 'epoch' name a run, recall@20 and ndcg@20 are its figures.",
         )
     )
+    _add_reproduction_arguments(
+        add(
+            "reproduction",
+            "the paper's main table from finished and unfinished runs",
+            "Compare runs of the paper's method (--protocol=paper, no recipe) with the paper's main table; write\n"
+            "REPRODUCTION.md, reproduction.json and, with --reference, pictures of our curves and the authors'.",
+        )
+    )
     return made
+
+
+def _add_reproduction_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("run_folder", nargs="+", metavar="RUN_FOLDER", help="runs with --protocol=paper")
+    command.add_argument("--reference", type=Path, metavar="CSV", help="the authors' curves, to be drawn beside ours")
+    command.add_argument("--output", type=Path, default=Path("results"), help="folder (default: %(default)s)")
 
 
 def _add_study_arguments(command: argparse.ArgumentParser, name: str, seeds: Sequence[int]) -> None:

@@ -42,6 +42,7 @@ UNLISTED = frozenset(
 INTERNAL = ("strict_keys", "stored_settings")
 # Settings of version 0.1 that are called otherwise now.
 GONE = {
+    "user_loss_average": "it is replaced by --user_loss_items=batch, L(u) averaged over an epoch's batches",
     "popularity_prior": "it is a part of a recipe now: --recipe=[popularity_prior], or --recipe=plus for all parts",
     "initial_embeddings": "a spectral start is a part of a recipe now: --recipe=[spectral_start]",
     "neighbour_weight": "it is called regression_weight now, of the recipe part item_regression",

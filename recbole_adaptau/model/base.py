@@ -87,7 +87,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         reg_weight: float = setting(
             0.0, "L2 on the batch's embeddings: weight * sum of squares / (2 * batch size).", ge=0.0, le=1e6
         )
-        reg_negatives: bool = setting(False, "Whether the negatives count in that L2 too.")
+        reg_negatives: bool = setting(False, "Whether each row's negatives count in that L2 too.")
 
     input_type = InputType.PAIRWISE
     makes_tables = True  # whether the two embedding tables are made here
@@ -242,11 +242,13 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             logsumexp=negatives.logsumexp(u, n, of_negatives, self._max_logit),
             scores=lambda: negatives.scores(u, n, of_negatives),
         )
+        if self.training:
+            self.strategy.observe(users, lambda tau: batch.logsumexp(tau) - batch.positive_at(tau))
         losses = self.loss(batch)
         weights = self._product_of(RecipePart.row_weights)
         if weights is not None:
             losses = losses * weights[users]
-        ranking = losses.mean() + self._regularisation(users, positives, negatives.items.reshape(-1))
+        ranking = losses.mean() + self._regularisation(users, positives, negatives.items)
         further = self.auxiliary_losses(users, positives)
         return (ranking, *further) if further else ranking
 
@@ -337,7 +339,9 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         user, positive = self.ego_embeddings(users, positives)
         squares = user.square().sum() + positive.square().sum()
         if self.settings.reg_negatives:
-            squares = squares + self.ego_embeddings(users, negatives)[1].square().sum()
+            # Negatives that all rows share count once for every row, as a row's own would on average.
+            times = len(users) if negatives.dim() == 1 else 1
+            squares = squares + times * self.ego_embeddings(users, negatives.reshape(-1))[1].square().sum()
         return self.settings.reg_weight * squares / (2 * len(users))
 
     @torch.no_grad()

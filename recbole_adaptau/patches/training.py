@@ -1,5 +1,6 @@
 """Training: names that PyTorch has moved, reports to ray, a result's run folder, and NCL with few users or items."""
 
+import inspect
 import sys
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from recbole.config import Config
 
-from ..errors import AdapTauError
+from ..errors import need
 from ..training.checkpoint import quoted
 
 
@@ -22,8 +23,13 @@ def autocast(original: Any, **options: Any) -> torch.amp.autocast:
 
 def report(original: Any, **figures: Any) -> None:
     """To ray, if this process is one of ray's: it has imported ray before it got here."""
-    if "ray.tune" in sys.modules:
-        sys.modules["ray.tune"].report(**figures)
+    if "ray.tune" not in sys.modules:
+        return
+    send = sys.modules["ray.tune"].report
+    if "metrics" in inspect.signature(send).parameters:
+        send(figures)
+    else:  # Ray 2.6
+        send(**figures)
 
 
 def run_recbole(
@@ -46,10 +52,9 @@ def run_recbole(
 
 
 def run_kmeans(original: Any, self: Any, x: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    try:
-        import faiss
-    except ModuleNotFoundError as error:
-        raise AdapTauError("the model 'NCL' needs faiss: pip install faiss-cpu") from error
+    need("faiss", "the model 'NCL' needs", "ncl")
+    import faiss
+
     kmeans = faiss.Kmeans(d=self.latent_dim, k=min(self.k, len(x)), gpu=self.device.type == "cuda")
     kmeans.train(x)
     _, nearest = kmeans.index.search(x, 1)

@@ -3,8 +3,9 @@
 config.yaml, environment.json, data.json (what tells the data from other data), interactions.npz (all interactions by
 part, with the ids: the folder is enough to recommend from), epochs.jsonl (a line an epoch),
 temperatures.npz, tested.npz (what each user of the test was recommended), result.json (there when the run is complete),
-error.json (there when it failed), best.pth, last.pth, run.log and tensorboard/. After an update, versions/ with a run
-folder each, and current.json, which names the one that recommends.
+error.json (there when it failed), launches.txt (a line for each start by torchrun or --nproc), best.pth, last.pth,
+run.log and tensorboard/. After an update, versions/ with a run folder each, and current.json, which names the one that
+recommends.
 """
 
 import hashlib
@@ -51,6 +52,7 @@ class RunFolder:
         self.tested = self.path / "tested.npz"
         self.result = self.path / "result.json"
         self.error = self.path / "error.json"
+        self.launches = self.path / "launches.txt"
         self.best = self.path / "best.pth"
         self.last = self.path / "last.pth"
         self.versions = self.path / "versions"
@@ -91,6 +93,10 @@ class RunFolder:
     def is_complete(self) -> bool:
         return self.result.is_file()
 
+    def result_stamp(self) -> int:
+        """When the result was written, to see whether it is again; 0 for a run that is not complete."""
+        return self.result.stat().st_mtime_ns if self.is_complete else 0
+
     def can_go_on(self, budget: float | None) -> bool:
         """Whether a complete run was stopped by a smaller budget than these minutes (None for no limit)."""
         if self.read_result().get("stopped_by") != "budget":
@@ -125,6 +131,15 @@ class RunFolder:
         _write(self.config, yaml.safe_dump(settings, sort_keys=True, allow_unicode=True))
         _write(self.environment, json.dumps(environment(config), indent=1))
         self.error.unlink(missing_ok=True)
+
+    def add_launch(self, launch: str) -> None:
+        """Write down that a launch starts the run, or starts it again."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with _explained(self.launches), self.launches.open("a", encoding="utf-8") as file:
+            file.write(f"{launch}\n")
+
+    def read_launches(self) -> list[str]:
+        return self.launches.read_text(encoding="utf-8").splitlines() if self.launches.is_file() else []
 
     def keep_data(self, dataset: Any) -> None:
         """Write down which users and items the rows of the model's tables are, and what they were trained on."""
@@ -168,6 +183,10 @@ class RunFolder:
         except (yaml.YAMLError, TypeError, ValueError) as error:
             raise DataError(f"{self.config} is damaged: {error}") from error
         return saved_settings(settings)
+
+    def read_environment(self) -> dict[str, Any]:
+        """What it ran on; nothing for a run from before that was written down."""
+        return json.loads(self.environment.read_text(encoding="utf-8")) if self.environment.is_file() else {}
 
     def add_epoch(self, record: dict[str, Any]) -> None:
         with _explained(self.epochs), self.epochs.open("a", encoding="utf-8") as file:

@@ -305,6 +305,7 @@ class RunRecorder(Trainer):
             "best_epoch": best_epoch,
             "epochs": len(epochs),
             "stopped_by": self._stopped_by,
+            "restarts": restarts(run.read_launches()),
             "seconds_to_best": sum(run.seconds_by_epoch()[: best_epoch + 1]),
             "parameters": sum(p.numel() for p in self.model.parameters() if p.requires_grad),
             "peak_memory_mb": max((record.get("peak_memory_mb") or 0.0 for record in epochs), default=0.0) or None,
@@ -327,6 +328,13 @@ class RunRecorder(Trainer):
         spread = zip(("min", "median", "max"), np.quantile(tau, [0.0, 0.5, 1.0]).tolist(), strict=True)
         calibrated = calibrated_temperatures(self.model, self._valid_data, self.config["seed"])
         return {"tau_0": tau_0, "tau_u": dict(spread), **calibrated}
+
+
+def restarts(launches: list[str]) -> int:
+    """How often a launcher has started the run again; its own count has those that died before they met, too."""
+    earlier = [launch for launch in launches if launch != launches[-1]]
+    counted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
+    return len(earlier) - len(set(earlier)) + max(len(launches) - len(earlier) - 1, counted, 0)
 
 
 @cache

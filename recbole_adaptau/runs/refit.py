@@ -6,6 +6,7 @@ from typing import Any
 
 from recbole.config import Config
 
+from ..distributed.launcher import Rank
 from ..errors import OptionError
 from ..training.checkpoint import quoted, shielded_argv
 from . import quick_start
@@ -30,6 +31,8 @@ def refit(
         model, dataset, config_file_list, config_dict: As of `run_recbole_adaptau`.
         group: As of `run_processes`, for both runs.
     """
+    if Rank.of_process() is not None:
+        raise OptionError("--refit: not below torchrun; start it by itself, with --nproc for several processes.")
     settings = {**(config_dict or {}), "record_run": True}
     config = Config(model, dataset, config_file_list, dict(settings))
     run = RunFolder(config["run_folder"])

@@ -63,7 +63,9 @@ class AdapTauTrainer(Trainer):
             self.logger.warning(set_color(advice, "yellow"))
         self.epoch_state = self._begin_epoch(epoch_idx)
         batches = Batches(train_data) if Batches.fits(train_data) else train_data
-        return super()._train_epoch(batches, epoch_idx, *args, **kwargs)
+        loss = super()._train_epoch(batches, epoch_idx, *args, **kwargs)
+        ranks.add_up(self.model.strategy.tallies())
+        return loss
 
     def _check_nan(self, loss: Tensor) -> None:
         """Also for an infinite loss, which RecBole lets pass, and in words that help."""

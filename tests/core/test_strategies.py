@@ -209,25 +209,6 @@ def test_user_weights_balance_users_and_keep_the_mean(balance):
     assert (weights[2] / weights[1]).item() == pytest.approx((2 / 3) ** -balance), "two positives against three"
 
 
-def test_users_losses_are_averaged_over_two_epochs_when_asked():
-    views = [view_of(*planted(), epoch=epoch) for epoch in (0, 1, 2)]
-    losses = [torch.linspace(1, 2, 5).double(), torch.linspace(2, 1.5, 5).double()]
-    for seen, own in zip(views[1:], losses, strict=True):
-        seen.user_losses = lambda tau, own=own: own
-    strategy = make("adaptive_user", user_loss_average=True)
-    for seen, expected in zip(views, (None, losses[0], (losses[0] + losses[1]) / 2), strict=True):
-        strategy.begin_epoch(seen)
-        if expected is not None:
-            plain = make("adaptive_user")
-            seen.user_losses = lambda tau, expected=expected: expected
-            plain.begin_epoch(seen)
-            torch.testing.assert_close(strategy.tau_u, plain.tau_u)
-    assert strategy.tau_u[1:].unique().numel() == 5
-    other = make("adaptive_user", user_loss_average=True)
-    other.load_state_dict(strategy.state_dict())
-    torch.testing.assert_close(other.last_losses, strategy.last_losses, equal_nan=True)
-
-
 def test_none_and_fixed_never_change():
     for name, value in (("none", 1.0), ("fixed", 0.1)):
         strategy = make(name)

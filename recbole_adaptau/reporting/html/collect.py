@@ -1,6 +1,5 @@
 """What the page shows, read from run folders: complete, going on, failed or damaged."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
@@ -102,7 +101,7 @@ def read_run(run: RunFolder) -> dict[str, Any]:
         if result
         else None,
         "config": {key: value for key, value in sorted(settings.items()) if key not in LEFT_OUT},
-        "environment": json.loads(run.environment.read_text(encoding="utf-8")) if run.environment.is_file() else {},
+        "environment": run.read_environment(),
     }
 
 

@@ -12,6 +12,7 @@ from ...reporting import tables
 from ...reporting.html.page import write_report
 from ...runs import runner
 from ...runs.folder import RunFolder
+from ...runs.pool import Workers
 from .entries import FIRST_SEED, Entry, common
 from .table import as_csv, markdown, rows
 
@@ -40,12 +41,12 @@ class Board:
         self.seeds = [FIRST_SEED + number for number in range(seeds)]
         self.refused: dict[str, str] = {}
 
-    def carry_out(self, about: Mapping[str, Any], workers: int) -> bool:
+    def carry_out(self, about: Mapping[str, Any], workers: Workers) -> bool:
         """Make the runs and write leaderboard.md, .csv, .json and report.html; returns whether a model failed.
 
         Args:
             about: What the reports say of the leaderboard beside its rows.
-            workers: How many runs at a time, each in a process of its own; 0 for one by one in this process.
+            workers: How many runs at a time, and where.
         """
         tables.refuse_others(self.root / "leaderboard.json", dict(about))
         self.check()
