@@ -17,10 +17,12 @@ from .patches import environment, hook
 if TYPE_CHECKING:
     from .model.registry import adapt, register
     from .runs.quick_start import load_data_and_model, objective_function, resume, run_processes, run_recbole_adaptau
+    from .serving.recommender import Recommender
 
 __version__ = "0.2.0"
 
 __all__ = [
+    "Recommender",
     "adapt",
     "load_data_and_model",
     "objective_function",
@@ -34,7 +36,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = ".model.registry" if name in ("adapt", "register") else ".runs.quick_start"
+    homes = {"Recommender": ".serving.recommender", "adapt": ".model.registry", "register": ".model.registry"}
+    home = homes.get(name, ".runs.quick_start")
     return getattr(import_module(home, __name__), name)
 
 

@@ -30,6 +30,10 @@ class CheckpointError(AdapTauError):
     """A checkpoint that is missing, damaged, unsafe or of another model or dataset."""
 
 
+class DataWarning(UserWarning):
+    """Something in the data or in a request that was left out; the commands print it as a note."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`" Did you mean 'x'?"`, or nothing when no known word is near."""
     by_lower = {name.lower(): name for name in known}

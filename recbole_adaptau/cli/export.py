@@ -7,6 +7,7 @@ from pathlib import Path
 
 from .arguments import add_run_arguments
 from .command import exit_code, new_parser
+from .recommend import warnings_as_notes
 
 PROGRAM = "recbole-adaptau export"
 EXAMPLES = f"""examples:
@@ -34,8 +35,9 @@ def _export(words: list[str]) -> None:
     args = parser().parse_args(words)
     from ..serving.export import export  # after --help, which needs no PyTorch
 
-    for path in export(args.run_folder, args.output, args.faiss, args.neighbours, args.data_path):
-        print(f"written: {path}")
+    with warnings_as_notes():
+        for path in export(args.run_folder, args.output, args.faiss, args.neighbours, args.data_path):
+            print(f"written: {path}")
 
 
 def parser() -> argparse.ArgumentParser:

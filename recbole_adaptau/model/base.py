@@ -371,6 +371,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         """[n_users] what f(u, i) is multiplied by in a user's scores, and so what is added to it."""
         return self._for_scores()[2]
 
+    @torch.inference_mode(False)  # a tensor made there could not be used in training later
     @torch.no_grad()
     def _for_scores(self) -> tuple[Tensor, Tensor, Tensor]:
         """`test_embeddings` and `pair_scales`, computed once for as long as no parameter changes."""

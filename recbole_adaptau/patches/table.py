@@ -240,6 +240,8 @@ PATCHES = (
     Patch("recbole.utils.case_study:full_sort_scores", ".evaluation:full_sort_scores",
           "bug", (2006, 1178), "cf485429a928",
           "A user without test rows is a TypeError."),
+    Patch("recbole.quick_start.quick_start:run_recbole", ".training:run_recbole", "feature", (), "99b7cc6e9b7d",
+          "The result names the run folder, where the run has one."),
     Patch("recbole.quick_start.quick_start:tune.report", ".training:report", "library drift", (2215,), "517c95a67f6b",
           "Today's Ray takes the figures as a dict. For this one call Ray is imported, which takes a second or two, "
           "and Ray has to be installed with its extra `tune`.", within="objective_function"),

@@ -1,4 +1,4 @@
-"""Training: names that PyTorch has moved, reports to ray, and NCL on data with fewer users or items than clusters."""
+"""Training: names that PyTorch has moved, reports to ray, a result's run folder, and NCL with few users or items."""
 
 import inspect
 import sys
@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from recbole.config import Config
 
 from ..errors import need
+from ..training.checkpoint import quoted
 
 
 def grad_scaler(original: Any, **options: Any) -> torch.amp.GradScaler:
@@ -28,6 +30,25 @@ def report(original: Any, **figures: Any) -> None:
         send(figures)
     else:  # Ray 2.6
         send(**figures)
+
+
+def run_recbole(
+    original: Any,
+    model: Any = None,
+    dataset: str | None = None,
+    config_file_list: list[str] | None = None,
+    config_dict: dict[str, Any] | None = None,
+    saved: bool = True,
+    queue: Any = None,
+) -> dict[str, Any]:
+    """With `run_folder` in the result, where the configuration has one; our own functions add it themselves."""
+    settings = dict(config_dict or {})
+    if "record_run" in settings or "local_rank" in settings:
+        return dict(original(model, dataset, config_file_list, config_dict, saved, queue))
+    folder = Config(model, dataset, config_file_list, dict(settings))["run_folder"]
+    settings |= quoted({"run_folder": folder}) if folder else {}
+    result = dict(original(model, dataset, config_file_list, settings, saved, queue))
+    return {**result, "run_folder": folder} if folder else result
 
 
 def run_kmeans(original: Any, self: Any, x: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

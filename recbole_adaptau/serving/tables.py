@@ -21,7 +21,11 @@ def whole_file(path: Path) -> Iterator[Path]:
     # The suffix stays at the end, for writers that go by it.
     temporary = path.with_name(f".{os.getpid()}.{path.name}")
     try:
+        # Some writers make files that only their owner can read; this one is as readable as any other.
+        temporary.touch()
+        mode = temporary.stat().st_mode
         yield temporary
+        temporary.chmod(mode)
         os.replace(temporary, path)
     finally:
         with suppress(OSError):

@@ -67,6 +67,8 @@ def read_run(run: RunFolder) -> dict[str, Any]:
     settings = run.settings() if run.config.is_file() else {"model": run.path.name, "dataset": "–"}
     epochs = run.read_epochs()
     result = run.read_result() if run.is_complete else None
+    if result is not None:
+        result["test_result"] = result["test_result"] or {}  # without a test part there are no figures
     curves: dict[str, list[float]] = {}
     validated = [record for record in epochs if record.get("valid_result")]
     for name in validated[0]["valid_result"] if validated else ():
@@ -218,6 +220,7 @@ def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def need_some(data: Mapping[str, Any]) -> None:
+def need_some(data: Mapping[str, Any], places: Iterable[str | Path]) -> None:
     if not data["runs"]:
-        raise DataError("none of these folders holds a run that can be read.")
+        told = f"{', '.join(map(str, places))}. {' '.join(data['skipped'])}"
+        raise DataError(f"none of these folders holds a run that can be read: {told}")

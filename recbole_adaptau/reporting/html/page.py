@@ -19,7 +19,7 @@ def write_report(places: Sequence[str | Path], path: Path, title: str = "Runs") 
     need("plotly", "a report needs", "report")
     runs, skipped = find_runs(places)
     data = collect(runs, skipped)
-    need_some(data)
+    need_some(data, places)
     write(path, render(data, title))
     return data
 
