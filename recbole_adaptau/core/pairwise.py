@@ -94,15 +94,18 @@ class _PairMeans(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        *known, total = ctx.saved_tensors
-        users, candidates, _, tau, weight = known
+        users, candidates, positive, tau, weight, total = ctx.saved_tensors
         factor = torch.where(total > 0, grad / (total * tau), 0.0).unsqueeze(1)
         scaled, weighted = users * factor, candidates * weight.unsqueeze(1)
         grad_users, grad_positive = torch.zeros_like(users), users.new_zeros(len(users))
         grad_candidates = torch.empty_like(candidates)
         memory = ctx.kept[1] if ctx.kept else _borrowed(users, len(users) * _width(ctx.chunks))
         for chunk in ctx.chunks:
-            slopes = ctx.kept[0] if ctx.kept else _chunk_sums(ctx.function, *known, chunk, memory)[1]
+            slopes = (
+                ctx.kept[0]
+                if ctx.kept
+                else _chunk_sums(ctx.function, users, candidates, positive, tau, weight, chunk, memory)[1]
+            )
             grad_users += slopes @ weighted[chunk[0]]
             grad_positive -= slopes @ weight[chunk[0]]
             grad_candidates[chunk[0]] = _transposed_product(slopes, scaled)
@@ -130,11 +133,15 @@ def _chunk_sums(
     sums = torch.empty_like(positive)
     height = max(BLOCK // max(len(part), 1), 1)
     starts = range(0, len(users), height)
-    hits = None if hit_rows is None else torch.searchsorted(hit_rows, torch.arange(0, len(users) + height, height))
+    hits = (
+        None
+        if hit_rows is None
+        else torch.searchsorted(hit_rows, torch.arange(0, len(users) + height, height, device=users.device))
+    )
     for number, start in enumerate(starts):
         block = slopes[start : start + height]
         values, derivatives = function(block, tau[start : start + height].unsqueeze(1))
-        if hits is not None:
+        if hits is not None and hit_rows is not None and hit_columns is not None:
             inside = slice(int(hits[number]), int(hits[number + 1]))
             places = hit_rows[inside] - start, hit_columns[inside]
             values[places] = derivatives[places] = 0.0
