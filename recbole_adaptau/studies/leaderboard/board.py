@@ -123,6 +123,8 @@ class Board:
         return {
             "model": entry.model,
             "method": entry.name,
+            "loss": entry.loss,
+            "published": entry.published,
             "source": entry.source,
             "settings": dict(entry.trials[best or 0]),
             "temperatures_tried": entry.temperatures_tried,
