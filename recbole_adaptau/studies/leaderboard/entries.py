@@ -34,6 +34,7 @@ class Entry:
         loss: The loss of `AdapTauMF-bsl`, at a fixed temperature; None for the model's own.
         temperatures_tried: How many temperatures its settings were chosen from; None for a model without one.
         published: NDCG@20 that was published for the same split; None where there is none.
+        label: What tables call it, where that does not follow from the others.
     """
 
     model: str
@@ -43,10 +44,13 @@ class Entry:
     recipe: str = "none"
     loss: str | None = None
     published: float | None = None
+    label: str | None = None
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """What tables call it, and its runs' folders begin with."""
+        if self.label:
+            return self.label
         return method_name(self.model, self.recipe) + (f"-{self.loss}" if self.loss else "")
 
     def spec(self, trial: int, dataset: str, seed: int, given: Mapping[str, Any], budget: float | None) -> Spec:

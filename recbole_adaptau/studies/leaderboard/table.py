@@ -47,7 +47,8 @@ def _row(group: Mapping[str, Any]) -> dict[str, Any]:
     runs = group["runs"]
     row = {key: group[key] for key in ("model", "source", "settings", "temperatures_tried", "errors")}
     row |= {"loss": group.get("loss"), "published": group.get("published")}
-    row["method"] = (not row["loss"] and methods(runs)) or group.get("method", group["model"])
+    named = row["loss"] or group.get("label")
+    row["method"] = (not named and methods(runs)) or group.get("method", group["model"])
     row |= {"seeds": [run["seed"] for run in runs], "trials": group["trials"], "test": {}, "significance": None}
     if not runs:
         return row
