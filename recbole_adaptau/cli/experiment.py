@@ -118,7 +118,8 @@ def _without(words: list[str], option: str) -> list[str]:
 
 
 def _study(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
-    given = given_settings(args.config_files, rest, TAKEN | (TAKEN_BY_GRID if args.command == "grid" else {}))
+    taken = {"grid": TAKEN_BY_GRID, "plugin": {"recipe": "nothing: plain and plus are both run"}}.get(args.command, {})
+    given = given_settings(args.config_files, rest, TAKEN | taken)
     refuse_twice("--seeds", args.seeds)
     workers = pool.Workers.checked(args.parallel, args.ray_address)
     common = given | quoted({"protocol": args.protocol, "data_path": args.data_path})
@@ -148,7 +149,7 @@ def _boards(args: argparse.Namespace, rest: list[str], words: list[str]) -> None
     taken = TAKEN_BY_LADDER if args.command == "ladder" else TAKEN_BY_LOSSES
     given = given_settings(args.config_files, rest, TAKEN | taken)
     refuse_twice("--taus", args.taus)
-    pool.check_workers(args.parallel)
+    workers = pool.Workers.checked(args.parallel, args.ray_address)
     if not issubclass(recbole.utils.get_model(args.model), AdapTauRecommender):
         raise OptionError(
             f"{args.command} varies tau, which {args.model} does not have: choose e.g. --model AdapTauMF."
@@ -170,7 +171,7 @@ def _boards(args: argparse.Namespace, rest: list[str], words: list[str]) -> None
         board = ladder.LossTable(found, args.dataset, args.seeds, None, given, output)
         about |= {"losses": args.losses, "strategies": args.strategies}
     about["seeds"] = board.seeds
-    board.carry_out(about, args.parallel)
+    board.carry_out(about, workers)
     print((output / f"{board.stem}.md").read_text(encoding="utf-8"))
     print(f"written to {output}: {board.stem}.md, .json and report.html")
 
@@ -255,8 +256,9 @@ def parser() -> argparse.ArgumentParser:
         add(
             "plugin",
             "RecBole's models before and after Adap-tau",
-            "Train each of RecBole's models as it is and inside Adap-tau, for each seed; write plugin.json and\n"
-            f"plugin.md with the test figures side by side.\n{STOPPABLE}",
+            "Train each of RecBole's models as it is, inside plain Adap-tau and with the recipe plus, at one learning\n"
+            "rate and batch, for each seed; write plugin.json and plugin.md with the figures side by side.\n"
+            f"{STOPPABLE}",
         ),
         "plugin",
         seeds=repeat.SEEDS,
