@@ -241,6 +241,8 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             tau_0=self.strategy.tau_0,
             logsumexp=negatives.logsumexp(u, n, of_negatives, self._max_logit),
             scores=lambda: negatives.scores(u, n, of_negatives),
+            users=users,
+            pair_means=negatives.pair_means(u, n, of_negatives),
         )
         if self.training:
             self.strategy.observe(users, lambda tau: batch.logsumexp(tau) - batch.positive_at(tau))
