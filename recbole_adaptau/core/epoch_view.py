@@ -156,7 +156,7 @@ class EpochView:
         Shape: user ids [B], temperatures [B] → [B].
         """
         users, items = self.embeddings
-        added = items.new_zeros(len(items)) if self.item_logits is None else self.item_logits
+        added = items.new_zeros(len(items)) if self.item_logits is None else self.item_logits.to(items)
         everything = candidate_logsumexp(users[chosen], items[1:], temperatures, added[1:])
         rows, positives = self.interactions.positives_of(chosen)
         scores = (users[chosen[rows]] * items[positives]).sum(1)

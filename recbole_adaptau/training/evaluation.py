@@ -97,7 +97,8 @@ class ScoreBuffer:
         else:
             size = len(users) * model.n_items
             if self._memory.numel() < size:
-                self._memory = torch.empty(size, device=users.device)
+                with torch.inference_mode(False):  # memory made in that mode could not be written to outside of it
+                    self._memory = torch.empty(size, device=users.device)
             scores = model.score_items(users, self._memory[:size].view(len(users), model.n_items))
         scores[:, 0] = -torch.inf
         if seen is not None:

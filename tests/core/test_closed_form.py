@@ -16,6 +16,7 @@ from recbole_adaptau.core.closed_form import (
     log_odds,
     positive_moments,
     positive_sums,
+    quantile,
     user_taus,
 )
 
@@ -164,3 +165,11 @@ def test_expected_gradient_equals_the_derivative():
     (gradient,) = torch.autograd.grad(loss, scores)
     mass = (torch.softmax(scores.detach() / tau[:, None], 1) * positive).sum(1)
     assert torch.allclose(expected_gradient(mass, tau, 11), gradient.abs().mean(1))
+
+
+def test_quantiles_of_more_values_than_torch_takes():
+    values = torch.zeros(2**24 + 1, dtype=torch.uint8)
+    values[-(2**23) :] = 1
+    assert quantile(values, 0.25) == 0 and quantile(values, 0.75) == 1
+    few = torch.tensor([3, 1, 2, 10])
+    assert quantile(few, 0.3) == pytest.approx(torch.quantile(few.double(), 0.3).item())

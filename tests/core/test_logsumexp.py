@@ -177,3 +177,44 @@ def test_unit_rows_and_its_gradient_are_those_of_normalize():
     (ours,) = torch.autograd.grad((unit_rows(x) * weights).sum(), x)
     (theirs,) = torch.autograd.grad((F.normalize(x, dim=1) * weights).sum(), x)
     assert torch.allclose(ours, theirs)
+
+
+@pytest.mark.parametrize("max_scores", [1 << 20, 3])
+@pytest.mark.parametrize("weights", ["no candidates", "all weigh nothing"])
+def test_nothing_to_sum_is_minus_infinity_and_has_no_gradient(weights, max_scores):
+    """Logits of 200 besides: their exponentials overflow, and must not come back as NaN times a weight of 0."""
+    users, candidates, tau = torch.ones(2, 3), torch.ones(5, 3), torch.full((2,), 0.015)
+    log_weight = torch.full((5,), -math.inf)
+    if weights == "no candidates":
+        candidates, log_weight = candidates[:0], log_weight[:0]
+    given = [tensor.requires_grad_() for tensor in (users, candidates, tau)]
+    lse = candidate_logsumexp(*given, log_weight, max_scores=max_scores)
+    assert torch.isneginf(lse).all()
+    loss = softmax_loss(torch.ones(2) / tau, lse, False).sum()
+    assert loss == 0
+    if loss.requires_grad:
+        found = torch.autograd.grad(loss, given, allow_unused=True)
+        assert all(gradient is None or not gradient.any() for gradient in found)
+
+
+@pytest.mark.parametrize("max_scores", [1 << 20, 9])
+def test_memory_kept_in_inference_mode_does_not_break_training(max_scores):
+    users, candidates, tau, *_ = inputs(0)
+    with torch.inference_mode():
+        first = candidate_logsumexp(users, candidates, tau, max_scores=max_scores)
+    second = candidate_logsumexp(users, candidates, tau, max_scores=max_scores)
+    second.sum().backward()
+    assert torch.equal(first, second) and torch.isfinite(users.grad).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_unit_rows_of_zero_and_tiny_rows_in_every_precision(dtype):
+    """A row of zeros stays zeros. A row too short to have a direction is only scaled: its gradient is not projected."""
+    least = max(1e-12, torch.finfo(dtype).tiny)
+    x = torch.tensor([[0.0, 0.0], [least / 4, 0.0], [3.0, 4.0]], dtype=dtype, requires_grad=True)
+    unit = unit_rows(x)
+    assert unit[0].tolist() == [0.0, 0.0] and unit[2].tolist() == pytest.approx([0.6, 0.8], rel=1e-2)
+    assert unit[1].tolist() == pytest.approx([0.25, 0.0], rel=1e-2)
+    (gradient,) = torch.autograd.grad(unit, x, torch.tensor([[least, 0.0], [least, 0.0], [1.0, 0.0]], dtype=dtype))
+    assert gradient[:2].flatten().tolist() == pytest.approx([1.0, 0.0, 1.0, 0.0], rel=1e-2)
+    assert gradient[2].tolist() == pytest.approx([(1 - 0.36) / 5, -0.48 / 5], rel=2e-2)

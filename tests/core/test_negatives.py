@@ -128,3 +128,57 @@ def test_a_batch_of_one_in_batch_has_no_negatives():
 def test_recboles_sample_major_negatives_become_rows():
     # Rows a, b, c with two negatives each: RecBole hands out a1 b1 c1 a2 b2 c2.
     assert rows_of_negatives(torch.tensor([1, 2, 3, 11, 12, 13]), 3).tolist() == [[1, 11], [2, 12], [3, 13]]
+
+
+@pytest.mark.parametrize("point", [0.0, 1.0 - 2**-53])
+def test_no_point_of_a_popularity_draw_is_the_padding_or_an_item_without_positives(monkeypatch, point):
+    """Chance gives 0 itself once in 2^53 draws, and rounding may leave the last sum of shares below the point."""
+    data = Interactions(np.array([1, 2, 3, 1]), np.array([2, 2, 2, 4]), 4, 7)
+    negatives = make(data, "shared", 3, "popularity", alpha=0.3)
+    monkeypatch.setattr(torch, "rand", lambda number, **how: torch.full((number,), point, **how))
+    items, repeats = negatives.candidates(data.items[:1])
+    assert items.tolist() == [2 if point == 0 else 4] and repeats.tolist() == [3]
+
+
+@pytest.mark.parametrize(("mode", "alpha"), [("shared", 0.5), ("in_batch", 1.0)])
+def test_the_correction_is_minus_the_log_of_q_times_the_number_of_items(mode, alpha):
+    """So that items drawn alike are not corrected at all: the padding is not one of them."""
+    data = Interactions(np.array([1, 2, 3, 4, 1, 2]), np.array([1, 1, 1, 1, 2, 3]), 5, 6)
+    negatives = make(data, mode, 40, "popularity", alpha=alpha, correct=True)
+    torch.manual_seed(0)
+    drawn = negatives.draw(data.users, data.items)
+    plain = make(data, mode, 40, "popularity", alpha=alpha)
+    torch.manual_seed(0)
+    without = plain.draw(data.users, data.items)
+    assert drawn.items.tolist() == without.items.tolist() == [1, 2, 3]
+    q = np.array([4.0, 1.0, 1.0]) ** alpha
+    q /= q.sum()
+    assert (drawn.log_weight - without.log_weight).tolist() == pytest.approx(-np.log(q * 5), rel=1e-5)
+
+
+@pytest.mark.parametrize("mask_hits", [False, True])
+def test_a_draw_leaves_nothing_behind_for_the_next(mask_hits):
+    data = Interactions(np.array([1, 1, 2, 2]), np.array([1, 2, 3, 4]), 3, 9)
+    negatives = make(data, "in_batch", mask_hits=mask_hits)
+    negatives.draw(data.users[:2], data.items[:2])
+    drawn = negatives.draw(data.users[2:], data.items[2:])
+    want = {(0, 0), (0, 1), (1, 0), (1, 1)} if mask_hits else {(0, 0), (1, 1)}
+    assert set(zip(*(part.tolist() for part in drawn.hits), strict=True)) == want
+    again = negatives.draw(data.users[:1], data.items[2:3])  # user 1 with an item that it does not have
+    assert again.hits[0].tolist() == ([] if mask_hits else [0])
+
+
+def test_a_uniform_draw_deals_the_catalogue_out_and_begins_anew_with_an_epoch():
+    data, _ = planted()
+    negatives = make(data, "shared", 3)  # of eight: two draws to a shuffle
+    torch.manual_seed(0)
+    first, second = (negatives.candidates(data.items[:1])[0].tolist() for _ in range(2))
+    assert not set(first) & set(second)
+    torch.manual_seed(1)
+    third = negatives.candidates(data.items[:1])[0].tolist()
+    negatives.begin_epoch()
+    torch.manual_seed(1)
+    assert negatives.candidates(data.items[:1])[0].tolist() == third, "a new shuffle, whatever was left of the old"
+    exact = make(data, "shared", 4)
+    torch.manual_seed(0)
+    assert sorted(sum((exact.candidates(data.items[:1])[0].tolist() for _ in range(2)), [])) == list(range(1, 9))

@@ -263,3 +263,90 @@ def test_state_survives_a_checkpoint_and_the_log_line_says_it(name):
         strategy.begin_epoch(view_of(*planted(), epoch=2))
     assert torch.equal(one.tau(users, embeddings), two.tau(users, embeddings))
     assert name in one.describe() and f"{one.tau_0.item():.4f}" in one.describe()
+
+
+@pytest.mark.parametrize("name", ["adaptive", "adaptive_user", "calibrated", "calibrated_user"])
+def test_a_resumed_run_knows_that_the_gap_has_passed_its_start(name):
+    one, two = make(name), make(name)
+    one.begin_epoch(view_of(*planted(3.0), epoch=1))
+    two.load_state_dict(one.state_dict())
+    shrunken = [view_of(*planted(0.1), epoch=2) for _ in range(2)]
+    assert 0 < shrunken[0].gap < one.settings.tau_startup_min_gap
+    for strategy, seen in zip((one, two), shrunken, strict=True):
+        torch.manual_seed(0)
+        strategy.begin_epoch(seen)
+        assert strategy.tau_0.item() == pytest.approx(max(seen.gap / seen.log_ratio, 0.02), rel=1e-5)
+    assert torch.equal(one.tau(torch.arange(1, 6), None), two.tau(torch.arange(1, 6), None))
+
+
+def test_the_learned_temperatures_mean_is_over_users_with_a_positive():
+    torch.manual_seed(0)
+    strategy = make("learned_user")
+    users, items, pairs = planted(cold_user=True)
+    strategy.begin_epoch(view_of(users.float(), items.float(), pairs))
+    with torch.no_grad():
+        want = strategy.tau(torch.arange(1, 5), users[1:5].float())
+    assert want.unique().numel() == 4
+    assert strategy.tau_0.item() == pytest.approx(want.mean().item(), rel=1e-5)
+    torch.testing.assert_close(strategy.tau_u[1:5], want)
+
+
+def test_the_gap_at_its_bound_and_the_first_counted_epoch():
+    """`tau_startup_min_gap` has to be passed, and `tau_startup_epochs` epochs to be over."""
+    seen = view_of(*planted(3.0), epoch=2)
+    for least, epochs, measured in ((seen.gap, 0, False), (seen.gap - 1e-6, 2, True), (0.0, 3, False)):
+        strategy = make("adaptive", tau_startup_min_gap=least, tau_startup_epochs=epochs, tau_startup_gap=0.9)
+        strategy.begin_epoch(seen)
+        assert bool(strategy.released) == measured
+        assert strategy.tau_0.item() == pytest.approx((seen.gap if measured else 0.9) / seen.log_ratio, rel=1e-5)
+
+
+def test_where_all_users_have_as_many_positives_all_of_them_count():
+    data = Interactions(np.repeat(np.arange(1, 5), 2), np.tile([1, 2], 4), N_USERS, N_ITEMS)
+    assert make("adaptive", tau_user_quantile=0.9).min_user_count(data) == 0
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_users_losses_in_parts_and_the_gap_of_many_rows(monkeypatch, parts):
+    """Sums over parts of the users and of the rows are those over all; weights and the padding stay in place."""
+    users, items, pairs = planted(cold_user=True)
+    whole = view_of(users, items, pairs, min_user_count=2)
+    expected = whole.gap, brute_losses(users, items, pairs, 0.3)
+    monkeypatch.setattr(view, "LOSS_USERS", parts)
+    monkeypatch.setattr(view, "SUM_ROWS", parts)
+    seen = view_of(users, items, pairs, min_user_count=2)
+    assert seen.gap == pytest.approx(expected[0], rel=1e-6)
+    assert seen.user_losses(0.3).numpy() == pytest.approx(expected[1], rel=1e-5)
+    assert seen.variance_gap == pytest.approx(whole.variance_gap) and seen.variance_gap != pytest.approx(
+        view_of(users, items, pairs).variance_gap
+    ), "users below the least do not count"
+
+
+@pytest.mark.parametrize("tau", [0.05, 0.5])
+def test_the_share_of_the_positives_is_brute_force_also_with_added_logits(tau):
+    users, items, pairs = planted()
+    added = torch.linspace(-2.0, 2.0, N_ITEMS).double()
+    chosen = torch.tensor([5, 2, 3])
+    got = view_of(users, items, pairs, added=added).positive_mass(chosen, torch.tensor([tau, 0.3, 1.0]))
+    for user, at, share in zip(chosen.tolist(), (tau, 0.3, 1.0), got.tolist(), strict=True):
+        weights = np.array([math.exp(float(users[user] @ items[i]) / at + float(added[i])) for i in range(1, N_ITEMS)])
+        assert share == pytest.approx(sum(weights[i - 1] for u, i in pairs if u == user) / weights.sum(), rel=1e-4)
+
+
+def test_the_gradient_is_averaged_over_users_spread_evenly(monkeypatch):
+    """Two of five: the first and the last."""
+    users, items, pairs = planted()
+    seen = view_of(users, items, pairs)
+    asked = []
+
+    def tau(ids, embeddings):
+        asked.extend(ids.tolist())
+        assert torch.equal(embeddings, users[ids].float())
+        return torch.full((len(ids),), 0.3)
+
+    whole = seen.gradient_magnitude(tau)
+    assert asked == [1, 2, 3, 4, 5]
+    monkeypatch.setattr(view, "GRADIENT_USERS", 2)
+    asked.clear()
+    part = seen.gradient_magnitude(tau)
+    assert asked == [1, 5] and part != whole

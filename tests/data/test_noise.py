@@ -47,6 +47,10 @@ def test_groups_of_users_differ_by_one_at_most_and_follow_the_seed(n_users, numb
     assert (groups == user_groups(n_users, number, seed)).all()
 
 
+def test_another_seed_makes_other_groups():
+    assert len({tuple(user_groups(50, 4, seed)) for seed in range(5)}) == 5
+
+
 def pairs(part):
     return list(
         zip(part._dataset.inter_feat["user_id"].tolist(), part._dataset.inter_feat["item_id"].tolist(), strict=True)
@@ -109,7 +113,7 @@ def test_groups_get_their_own_shares(board_once):
 def test_other_fields_of_a_noisy_row_are_the_users_own(tmp_path):
     folder = tmp_path / "data" / "rated"
     folder.mkdir(parents=True)
-    rows = [f"u{user}\ti{(user + step) % 30}\t{user}" for user in range(10) for step in range(12)]
+    rows = [f"u{user}\ti{(user + step) % 30}\t{user}" for step in range(12) for user in range(10)]  # not by user
     (folder / "rated.inter").write_text("\n".join(["user_id:token\titem_id:token\trating:float", *rows]) + "\n")
     built = build(
         "AdapTauMF",
