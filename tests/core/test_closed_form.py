@@ -43,6 +43,7 @@ def test_moments_equal_brute_force_over_all_pairs(n, m, d, seed):
     assert variance_plus == pytest.approx(np.var(positive), abs=1e-12)
     indptr = torch.from_numpy(np.searchsorted(pairs[:, 0], np.arange(n + 1)))
     sums = positive_sums(users, items, indptr, i)
+    assert positive_sums(users.float(), items.float(), indptr, i).dtype == torch.float64
     for user in range(n):
         own = [score for (u, _), score in zip(pairs, positive, strict=True) if u == user]
         assert sums[user].item() == pytest.approx(sum(own), abs=1e-12)

@@ -114,11 +114,14 @@ def test_other_fields_of_a_noisy_row_are_the_users_own(tmp_path):
     folder = tmp_path / "data" / "rated"
     folder.mkdir(parents=True)
     rows = [f"u{user}\ti{(user + step) % 30}\t{user}" for step in range(12) for user in range(10)]  # not by user
-    (folder / "rated.inter").write_text("\n".join(["user_id:token\titem_id:token\trating:float", *rows]) + "\n")
+    for part, lines in {"train": rows[:100], "valid": rows[100:110], "test": rows[110:]}.items():
+        text = "\n".join(["user_id:token\titem_id:token\trating:float", *lines]) + "\n"
+        (folder / f"rated.{part}.inter").write_text(text)
     built = build(
         "AdapTauMF",
         {
             "data_path": str(tmp_path / "data"),
+            "benchmark_filename": ["train", "valid", "test"],
             "load_col": {"inter": ["user_id", "item_id", "rating"]},
             "noise_ratio": 0.5,
             "state": "ERROR",
@@ -128,7 +131,7 @@ def test_other_fields_of_a_noisy_row_are_the_users_own(tmp_path):
     data = built.train._dataset
     assert len(data.inter_feat) == 10 * (10 + 5)
     users = [int(token[1:]) for token in data.id2token("user_id", data.inter_feat["user_id"])]
-    assert data.inter_feat["rating"].tolist() == users
+    assert data.inter_feat["rating"].tolist() == users and Counter(users) == dict.fromkeys(range(10), 15)
 
 
 @pytest.mark.parametrize(
