@@ -18,7 +18,8 @@ def make(data, mode, number=4, distribution="uniform", alpha=1.0, mask_hits=Fals
         num_negatives=number, negative_distribution=distribution, negative_alpha=alpha, mask_hits=mask_hits,
         logq_correction=correct,
     )  # fmt: skip
-    return NEGATIVES[mode](data, NEGATIVES[mode].Settings.read(values))
+    settings = NEGATIVES[mode].Settings
+    return NEGATIVES[mode](data, settings.read({**settings.defaults(), **values}))
 
 
 def planted(seed=0):

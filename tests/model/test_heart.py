@@ -29,6 +29,8 @@ CASES = {
     "popular": POPULAR,
     "popular, corrected": {**POPULAR, "logq_correction": True},
     "in batch, corrected": {"negatives": "in_batch", "logq_correction": True},
+    "own positives": {**POPULAR, "own_positive": True},
+    "own positives in batch": {"negatives": "in_batch", "own_positive": True, "recipe": ["popularity_prior"]},
     "masked": {"negatives": "full", "mask_hits": True},
     "authors' softmax": {"positive_tau": "tau_0", "positive_in_denominator": False},
     "active users": {"tau_user_quantile": 0.5},
@@ -138,8 +140,12 @@ class Naive:
             at = self.tau_0() if c["positive_tau"] == "tau_0" else taus[user]
             wanted = math.exp(self.f[user, positive] / at + self.added[positive])
             left_out = {positive, *(self.own[user] if c["mask_hits"] else ())} if row.shared else set()
+            if c["own_positive"]:
+                left_out = set()
             others = 0.0
-            for item, times in row.items:
+            for item, drawn in row.items:
+                # In the batch, a row's own positive counts as often as other rows have it.
+                times = drawn - (c["negatives"] == "in_batch" and item == positive and c["own_positive"])
                 if item not in left_out:
                     weight = times / (q[item] * (self.m - 1)) if corrected else times
                     others += weight * math.exp(self.f[user, item] / taus[user] + self.added[item])
@@ -148,8 +154,7 @@ class Naive:
         squares = sum(float(self.tables[0][u].square().sum()) for u in users)
         squares += sum(float(self.tables[1][i].square().sum()) for i in positives)
         if c["reg_negatives"]:
-            drawn = negatives[0].items if negatives[0].shared else [x for row in negatives for x in row.items]
-            squares += sum(float(self.tables[1][i].square().sum()) for i, _ in drawn)
+            squares += sum(float(self.tables[1][i].square().sum()) for row in negatives for i, _ in row.items)
         return total / len(users) + c["reg_weight"] * squares / (2 * len(users))
 
 

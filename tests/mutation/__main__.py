@@ -23,7 +23,7 @@ from .mutants import Mutant, mutants
 ROOT = Path(__file__).parents[2]
 # Files (or folders) with the tests that are to notice a fault in them.
 AREAS: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("core",): ("core", "contract", "model/test_heart.py"),
+    ("core",): ("core", "contract", "model/test_heart.py", "model/test_authors.py"),
     ("recipe",): ("recipe", "contract/test_recipe_parts.py"),
     ("model",): ("model", "contract/test_backbones.py"),
     ("peers",): ("peers",),
