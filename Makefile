@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: run test soak bench docs lint format clean help
 
 help:    ## Show this list
-	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*## /\t/'
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*## /\t/'
 
 $(READY): requirements.txt setup.py
 	@if [ -z "$(PYTHON)" ]; then echo "error: Python 3.10 or 3.11 is needed (RecBole 1.2.1 needs ray <= 2.6.3, which has no build for 3.12 or later); none was found on PATH. Name one with: make PYTHON=/path/to/python3.11"; exit 1; fi
@@ -22,8 +22,8 @@ $(READY): requirements.txt setup.py
 run: $(READY)    ## Train AdapTauLightGCN on the ml-100k that ships with RecBole (about a minute)
 	$(PY) run_recbole_adaptau.py
 
-test: $(READY)    ## Run the test suite (about five minutes)
-	$(PY) -m pytest
+test: $(READY)    ## Run the test suite without its slow tests (below five minutes)
+	$(PY) -m pytest -m "not slow"
 
 soak: $(READY)    ## Kill and resume runs, and watch memory (some minutes; not for every commit)
 	$(PY) -m tests.soak
@@ -46,3 +46,14 @@ format: $(READY)    ## Format the code and apply ruff's fixes
 
 clean:    ## Remove the virtual environment and caches; keep runs and data
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+
+.PHONY: test-all mutate coverage
+test-all: $(READY)    ## Run the whole test suite, the slow tests too
+	$(PY) -m pytest
+
+mutate: $(READY)    ## Mutation testing (hours; goes on where it stopped). What a change needs, in minutes: MUTATE=--changed
+	$(PY) -m tests.mutation $(MUTATE)
+
+coverage: $(READY)    ## Run the test suite and list the lines of the package that no test executes
+	$(PY) -m coverage run --source=recbole_adaptau -m pytest -n 0 -m "not slow"
+	$(PY) -m coverage report --show-missing --skip-covered

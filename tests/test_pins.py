@@ -14,7 +14,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
 # Asked for by nobody but us: to test, to check, to build.
-TOOLS = {"hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "wheel"}
+TOOLS = {"coverage", "hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "wheel"}
 
 
 def pins() -> dict[str, Version]:

@@ -145,7 +145,9 @@ def test_a_setting_declared_with_two_defaults_is_found(monkeypatch):
 
 def test_the_users_word_wins_over_preset_and_defaults(tmp_path):
     (tmp_path / "mine.yaml").write_text("user_beta: 3.0\nreg_weight: 1e-4\n")
-    config = Config("AdapTauMF", "ml-100k", ["mine.yaml"], {"preset": "authors", "user_beta": 4.0, "learning_rate": 0.1})
+    config = Config(
+        "AdapTauMF", "ml-100k", ["mine.yaml"], {"preset": "authors", "user_beta": 4.0, "learning_rate": 0.1}
+    )
     assert config["user_beta"] == 4.0 and config["reg_weight"] == 1e-4
     assert config["positive_tau"] == "tau_0", "from the preset"
     assert config["tau_min"] == 0.02, "from the defaults"

@@ -119,7 +119,10 @@ class Naive:
         at = tau_0 if c["user_loss_tau"] == "tau_0" else c["user_loss_tau"]
         active = [u for u in range(self.n) if self.counts[u]]
         losses = np.array(
-            [np.log(np.exp(self.f[u, 1:] / at).sum()) - np.mean([self.f[u, i] / at for i in self.own[u]]) for u in active]
+            [
+                np.log(np.exp(self.f[u, 1:] / at).sum()) - np.mean([self.f[u, i] / at for i in self.own[u]])
+                for u in active
+            ]
         )
         middle = losses.mean() if c["user_threshold"] == "mean" else np.quantile(losses, c["user_threshold"])
         inside = np.maximum((losses - middle) / (2 * c["user_beta"]), -1 / math.e)
@@ -135,7 +138,9 @@ class Naive:
         if c["negatives"] == "shared":
             q = np.where(q > 0, q ** c["negative_alpha"], 0.0)
         q = q / q.sum()
-        corrected = c["logq_correction"] and (c["negatives"] == "in_batch" or c["negative_distribution"] == "popularity")
+        corrected = c["logq_correction"] and (
+            c["negatives"] == "in_batch" or c["negative_distribution"] == "popularity"
+        )
         for user, positive, row in zip(users, positives, negatives, strict=True):
             at = self.tau_0() if c["positive_tau"] == "tau_0" else taus[user]
             wanted = math.exp(self.f[user, positive] / at + self.added[positive])

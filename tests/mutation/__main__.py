@@ -36,16 +36,25 @@ AREAS: dict[tuple[str, ...], tuple[str, ...]] = {
 NOTICED = ("killed", "timeout")
 
 
-def main() -> int:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, help="files or folders of the package; else all of the areas")
     parser.add_argument("--changed", nargs="?", const="main", metavar="REVISION", help="only lines changed since then")
-    parser.add_argument("--results", type=lambda path: Path(path).resolve(), default=ROOT / "runs/mutation/results.jsonl", help="kept results")
+    parser.add_argument(
+        "--results",
+        type=lambda path: Path(path).resolve(),
+        default=ROOT / "runs/mutation/results.jsonl",
+        help="kept results",
+    )
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="mutants tried at once")
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of tests for a mutant, the fastest first")
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="only about one mutant in N")
     parser.add_argument("--table", action="store_true", help="only show what is known")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    options = _parser().parse_args()
     chosen = [path.resolve() for path in options.files] or [ROOT / "recbole_adaptau"]
     changed = _changed_lines(options.changed) if options.changed else None
     options.results.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +84,14 @@ def _try(found: list[Mutant], tests: list[Path], options: Any) -> None:
         keys.write_text("\n".join(m.key for m in left))
         files = [f"--mutate={ROOT / file}" for file in dict.fromkeys(m.file for m in left)]
         arguments = [f"--mutants={keys}", f"--mutation-results={options.results}", f"--mutation-tests={digest}"]
-        arguments += [f"--mutation-jobs={options.jobs}", f"--budget={options.budget}", "-n0", "-pno:randomly", "-pno:cacheprovider", "--tb=no"]
+        arguments += [
+            f"--mutation-jobs={options.jobs}",
+            f"--budget={options.budget}",
+            "-n0",
+            "-pno:randomly",
+            "-pno:cacheprovider",
+            "--tb=no",
+        ]
         command = [sys.executable, "-m", "pytest", "-p", "tests.mutation.plugin", *arguments, *files, *map(str, tests)]
         subprocess.run(command, cwd=ROOT, check=True)
 
@@ -109,7 +125,10 @@ def _report(every: list[Mutant], known: dict[str, dict[str, Any]]) -> int:
             survivors.append(f"{mutant.file}:{mutant.line} {mutant.function} [{status}] {mutant.text}")
     print(*survivors, sep="\n")
     print(f"\n{'file':48} killed  of  (equivalent, untried)  share")
-    for file, (killed, equivalent, alive, untried) in [*rows.items(), ("all", list(map(sum, zip(*rows.values()))))]:
+    for file, (killed, equivalent, alive, untried) in [
+        *rows.items(),
+        ("all", list(map(sum, zip(*rows.values(), strict=True)))),
+    ]:
         of = killed + alive
         print(f"{file:48} {killed:6} {of:4}  ({equivalent}, {untried})  {killed / of:6.1%}" if of else f"{file:48} –")
     return bool(survivors)

@@ -87,7 +87,7 @@ def _sites(node: ast.AST, functions: list, statement: Any) -> Iterator[tuple]:
         if field in ("annotation", "returns", "decorator_list", "args") and not isinstance(node, ast.Call):
             continue
         for place, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            if not isinstance(child, ast.AST) or isinstance(child, UNTOUCHED) and not functions:
+            if not isinstance(child, ast.AST) or (isinstance(child, UNTOUCHED) and not functions):
                 continue
             inside, at = functions, child if isinstance(child, ast.stmt) else statement
             if isinstance(child, (*FUNCTIONS, ast.ClassDef)):

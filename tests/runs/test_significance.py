@@ -153,8 +153,8 @@ def test_every_other_model_against_the_best_with_holms_correction():
 
 def test_the_metric_may_be_written_in_any_case_and_cut_anywhere():
     run = made("a", 1, [[0, 1, 1], [1, 0, 0]])
-    assert user_metric(run, "HIT@1")[1].tolist() == [0, 1] and user_metric(run, "recall@2")[1].tolist() == pytest.approx(
-        [1 / 3, 1 / 3]
-    )
+    assert user_metric(run, "HIT@1")[1].tolist() == [0, 1] and user_metric(run, "recall@2")[
+        1
+    ].tolist() == pytest.approx([1 / 3, 1 / 3])
     users, values = user_metric(run, "mrr@3")
     assert users.tolist() == ["u0", "u1"] and values.tolist() == [0.5, 1.0]
