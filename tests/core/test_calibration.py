@@ -191,13 +191,11 @@ def test_derivatives_of_the_nll_against_the_definitions():
     before = scores.clone()
     for given in (None, added[0], added):
         rows = torch.zeros(3, 5) if given is None else given.expand(3, 5)
-        want = np.sum(
-            [
-                moments(1.7, *(x.double().numpy() if x.dim() else x for x in row))
-                for row in zip(scores, targets, rows, strict=True)
-            ],
-            axis=0,
-        )
+        of_rows = [
+            moments(1.7, row.double().numpy(), int(target), extra.double().numpy())
+            for row, target, extra in zip(scores, targets, rows, strict=True)
+        ]
+        want = np.sum(of_rows, axis=0)
         assert nll_derivatives(1.7, scores, targets, given).tolist() == pytest.approx(want.tolist(), rel=1e-5)
     assert torch.equal(scores, before)
 
