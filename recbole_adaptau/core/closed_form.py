@@ -58,7 +58,7 @@ def positive_moments(
 
 def quantile(values: Tensor, share: float) -> float:
     """The value below which a share of the given ones lies; `torch.quantile` refuses more than 16 million."""
-    return float(np.quantile(values.double().cpu().numpy(), share))
+    return float(np.quantile(values.cpu().numpy(), share))
 
 
 def log_odds(n_users: int, n_items: int, n_positives: int) -> float:

@@ -75,7 +75,7 @@ class EpochView:
         """The difference of the mean added logit over the training positives and over the catalogue."""
         if self.item_logits is None:
             return 0.0
-        counts, added = self.interactions.item_counts.double(), self.item_logits.double()
+        counts, added = self.interactions.item_counts, self.item_logits.double()
         return ((counts * added).sum() / counts.sum() - added[1:].mean()).item()
 
     @property

@@ -132,6 +132,14 @@ def test_places_are_spread_over_users():
 @pytest.mark.parametrize("users", [np.repeat(np.arange(LEAST_POSITIVES - 1), 2), np.arange(5000)])
 def test_too_few_pairs_give_none(users):
     assert len(spread_places(users, 1000, seed=0)) == 0
+    assert len(spread_places(np.repeat(np.arange(LEAST_POSITIVES), 2), 1000, seed=0)) == LEAST_POSITIVES
+
+
+def test_which_users_come_first_is_chance():
+    users = np.repeat(np.arange(1000), 2)
+    chosen = [users[spread_places(users, 100, seed)] for seed in range(20)]
+    assert np.concatenate(chosen).mean() == pytest.approx(500, abs=40), "100 of the first users would have 50"
+    assert all(len(set(one)) == 100 for one in chosen)
 
 
 def test_a_split_loses_no_pair():
@@ -161,26 +169,29 @@ def test_a_step_is_newtons_from_both_starts_of_the_positives_that_the_seed_draws
     monkeypatch.setattr(module, "MOST_ROWS", 2)
     g = torch.Generator().manual_seed(2)
     users, items = torch.randn(8, 3, generator=g), torch.randn(13, 3, generator=g)
-    pairs = [(u, (u * 5 + k * k) % 12 + 1) for u in range(1, 8) for k in range(2 + u % 3)]
-    data = Interactions(*np.array(pairs).T, 8, 13)
-    who, what = torch.tensor([3, 1, 7, 2, 6, 5, 4]), torch.tensor([12, 3, 1, 7, 5, 2, 9])
-    added = torch.linspace(1.0, -2.0, 13) if with_added else None
-    found = calibration((users, items), data, (who, what), added, Calibration(0.9, 0.6), steps, seed=11)
-    chance = torch.rand(7, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
     f = (users.double() @ items.double().T).numpy()[:, 1:]
+    liked = 1 + np.argsort(-f, axis=1)  # each user's items from the best score to the worst
+    pairs = [(u, int(liked[u, 1 + 2 * k])) for u in range(1, 8) for k in range(2 + u % 3)]
+    data = Interactions(*np.array(pairs).T, 8, 13)
+    who = torch.tensor([3, 1, 7, 2, 6, 5, 4])
+    what = torch.tensor([int(liked[u, 2 + u % 4]) for u in who.tolist()])
+    added = torch.linspace(0.3, -0.4, 13) if with_added else None
+    start = calibration((users, items), data, (who, what), added, Calibration(1.5, 0.8), 20, seed=10)
+    start = Calibration(start.new * 1.2, start.trained * 0.8)  # near the minimum: no step is cut short
+    found = calibration((users, items), data, (who, what), added, start, steps, seed=11)
+    chance = torch.rand(7, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
     extra = np.zeros(12) if added is None else added[1:].double().numpy()
     own = {u: sorted({i for v, i in pairs if v == u}) for u in range(1, 8)}
     drawn = [own[u][int(c * len(own[u]))] for u, c in zip(who.tolist(), chance.tolist(), strict=True)]
     assert drawn != [own[u][0] for u in who.tolist()], "a draw, not the first"
-    new, trained = 1 / 0.9, 1 / 0.6
+    new, trained = 1 / start.new, 1 / start.trained
     for _ in range(steps):
         of_new = [moments(new, f[u], i - 1, extra) for u, i in zip(who.tolist(), what.tolist(), strict=True)]
         measured = [(u, i) for row, (u, i) in enumerate(zip(who.tolist(), drawn, strict=True)) if row // 2 % 2 == 0]
         of_trained = [moments(trained, f[u], i - 1, extra) for u, i in measured]
-        new, trained = (
-            min(max(s - sum(d for d, _ in ds) / sum(v for _, v in ds), s / 2), 2 * s)
-            for s, ds in ((new, of_new), (trained, of_trained))
-        )
+        after = [s - sum(d for d, _ in ds) / sum(v for _, v in ds) for s, ds in ((new, of_new), (trained, of_trained))]
+        assert all(s / 2 < next_s < 2 * s for s, next_s in zip((new, trained), after, strict=True))
+        new, trained = after
     assert (found.new, found.trained) == pytest.approx((1 / new, 1 / trained), rel=1e-4)
 
 

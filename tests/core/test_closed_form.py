@@ -174,3 +174,17 @@ def test_quantiles_of_more_values_than_torch_takes():
     assert quantile(values, 0.25) == 0 and quantile(values, 0.75) == 1
     few = torch.tensor([3, 1, 2, 10])
     assert quantile(few, 0.3) == pytest.approx(torch.quantile(few.double(), 0.3).item())
+
+
+def test_a_small_variance_beside_a_large_mean_is_not_rounded_away():
+    """Scores of float32 about 100, added up and squared in float64."""
+    items = 100 + 0.05 * torch.randn(5000, 1, generator=torch.Generator().manual_seed(0))
+    users, every = torch.ones(1, 1), torch.arange(5000)
+    scores = items.double().numpy()
+    mean, variance = positive_moments(users, items, torch.zeros(5000, dtype=torch.long), every)
+    assert (mean, variance) == pytest.approx((scores.mean(), scores.var()), rel=1e-6)
+    assert all_pair_moments(users, items) == pytest.approx((scores.mean(), scores.var()), rel=1e-6)
+
+
+def test_no_gap_at_all_gives_the_lower_bound_in_both_forms():
+    assert global_tau(0.0, 2.0, 0.03, 1.0) == global_tau(0.0, 2.0, 0.03, 1.0, variance_gap=0.1) == 0.03

@@ -177,6 +177,9 @@ def test_unit_rows_and_its_gradient_are_those_of_normalize():
     (ours,) = torch.autograd.grad((unit_rows(x) * weights).sum(), x)
     (theirs,) = torch.autograd.grad((F.normalize(x, dim=1) * weights).sum(), x)
     assert torch.allclose(ours, theirs)
+    stacked = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.allclose(unit_rows(stacked), F.normalize(stacked, dim=-1))
+    assert torch.autograd.gradcheck(unit_rows, stacked)
 
 
 @pytest.mark.parametrize("max_scores", [1 << 20, 3])

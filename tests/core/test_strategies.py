@@ -350,3 +350,34 @@ def test_the_gradient_is_averaged_over_users_spread_evenly(monkeypatch):
     asked.clear()
     part = seen.gradient_magnitude(tau)
     assert asked == [1, 5] and part != whole
+
+
+def test_a_view_of_parameters_has_no_gradient():
+    users, items, pairs = planted()
+    tables = torch.nn.Parameter(users.float()), torch.nn.Parameter(items.float())
+    seen = view_of(*tables, pairs)
+    assert not any(table.requires_grad for table in seen.embeddings)
+    assert not seen.positive_sums.requires_grad and not seen.user_losses(0.5).requires_grad
+
+
+@pytest.mark.parametrize("tau", [0.05, 2.0])
+def test_users_losses_of_long_embeddings_do_not_overflow(tau):
+    """One long user and one long item: a bound from the shorter ones would let exponentials overflow."""
+    users, items, pairs = planted()
+    users[0], items[0] = 0.0, 0.0
+    users[3] *= 40.0
+    items[17] = 40.0 * users[3] / users[3].norm()
+    want = []
+    for user in range(1, N_USERS):
+        logits = (items[1:] @ users[user] / tau).numpy()
+        own = np.mean([logits[i - 1] for u, i in pairs if u == user])
+        want.append(logits.max() + np.log(np.exp(logits - logits.max()).sum()) - own)
+    assert view_of(users, items, pairs).user_losses(tau).numpy() == pytest.approx(want, rel=1e-4, abs=1e-3)
+
+
+def test_added_logits_far_from_zero_are_not_rounded_away():
+    users, items, pairs = planted()
+    added = 1e4 + torch.linspace(0.0, 0.1, N_ITEMS)
+    exact = added.double().numpy()
+    want = np.mean([exact[i] for _, i in pairs]) - exact[1:].mean()
+    assert view_of(users, items, pairs, added=added).added_gap == pytest.approx(want, abs=1e-7)
