@@ -160,8 +160,8 @@ class EpochView:
         everything = candidate_logsumexp(users[chosen], items[1:], temperatures, added[1:])
         rows, positives = self.interactions.positives_of(chosen)
         scores = (users[chosen[rows]] * items[positives]).sum(1)
+        shares = torch.exp(scores / temperatures[rows] + added[positives] - everything[rows])
         # At most 1, whatever the rounding of scores without bound (nothing normalised) makes of the difference.
-        shares = torch.exp((scores / temperatures[rows] + added[positives] - everything[rows]).clamp_max(0.0))
         return torch.zeros_like(temperatures).index_add(0, rows, shares).clamp_max(1.0)
 
     @cached_property

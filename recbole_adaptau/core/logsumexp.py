@@ -43,7 +43,8 @@ def candidate_logsumexp(
         users: [B, d].
         candidates: [M, d].
         tau: [B], one temperature per row; gradients flow to it.
-        log_weight: [M], log w_j (popularity, repeated draws, log-probability correction); None for w = 1.
+        log_weight: [M], log w_j (popularity, repeated draws, log-probability correction); None for w = 1. Weights
+            multiply exponentials: where the largest logit has a weight 10^30 times below the largest, it underflows.
         hits: (rows [H], columns [H]), the scores to leave out.
         max_logit: What |u·c| / tau cannot exceed, where that is known: if its exponentials cannot overflow, no
             row's largest logit need be found and taken off first.

@@ -221,3 +221,36 @@ def test_unit_rows_of_zero_and_tiny_rows_in_every_precision(dtype):
     (gradient,) = torch.autograd.grad(unit, x, torch.tensor([[least, 0.0], [least, 0.0], [1.0, 0.0]], dtype=dtype))
     assert gradient[:2].flatten().tolist() == pytest.approx([1.0, 0.0, 1.0, 0.0], rel=1e-2)
     assert gradient[2].tolist() == pytest.approx([(1 - 0.36) / 5, -0.48 / 5], rel=2e-2)
+
+
+def test_many_candidates_just_below_the_largest_logit_do_not_overflow():
+    """Each exponential fits into float32, their sum does not."""
+    users, candidates = torch.ones(2, 1), torch.full((20_000, 1), 79.5)
+    got = candidate_logsumexp(users, candidates, torch.ones(2), max_logit=79.5)
+    assert got.tolist() == pytest.approx([79.5 + math.log(20_000)] * 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("max_scores", [1 << 20, 4])
+@pytest.mark.parametrize(("tau", "reach"), [(1.0, 150.0), (0.01, 30.0)])
+def test_weights_and_logits_far_apart_in_float32(max_scores, tau, reach):
+    """Weights from e^-reach to e^reach and logits of ±1 / tau beside the naive sum in float64."""
+    g = torch.Generator().manual_seed(0)
+    users, candidates = (F.normalize(torch.randn(n, 3, generator=g), dim=1) for n in (3, 8))
+    log_weight = torch.linspace(-reach, reach, 8)
+    given = [tensor.requires_grad_() for tensor in (users, candidates, torch.full((3,), tau))]
+    got = candidate_logsumexp(*given, log_weight, max_scores=max_scores)
+    exact = [tensor.detach().double().requires_grad_() for tensor in given]
+    want = torch.logsumexp(exact[0] @ exact[1].T / exact[2].unsqueeze(1) + log_weight.double(), 1)
+    torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-4)
+    for ours, naive in zip(torch.autograd.grad(got.sum(), given), torch.autograd.grad(want.sum(), exact), strict=True):
+        torch.testing.assert_close(ours.double(), naive, rtol=1e-3, atol=1e-3)
+
+
+def test_small_sums_have_their_gradient():
+    """Logits far below zero, whose exponentials add up to less than 1, where nothing is taken off first."""
+    users = torch.ones(1, 1, dtype=torch.float64, requires_grad=True)
+    candidates = torch.tensor([[-5.0], [-6.0]], dtype=torch.float64)
+    lse = candidate_logsumexp(users, candidates, torch.ones(1, dtype=torch.float64), max_logit=6.0)
+    (gradient,) = torch.autograd.grad(lse.sum(), users)
+    share = 1 / (1 + math.exp(-1))
+    assert gradient.item() == pytest.approx(-5 * share - 6 * (1 - share))

@@ -34,7 +34,9 @@ def test_interactions_drop_duplicates_and_group_by_user():
     assert list(zip(data.users.tolist(), data.items.tolist(), strict=True)) == [(1, 1), (2, 1), (2, 3)]
     assert data.user_counts.tolist() == [0, 1, 2, 0]
     assert data.item_counts.tolist() == [0, 2, 0, 1, 0]
-    assert data.active_users.tolist() == [1, 2]
+    assert data.active_users.tolist() == [1, 2] and data.n_active_users == 2 and data.n_real_items == 4
+    assert data.indptr.tolist() == [0, 0, 1, 3, 3] and len(data) == 3
+    assert data.matrix().toarray().tolist() == [[0] * 5, [0, 1, 0, 0, 0], [0, 1, 0, 1, 0], [0] * 5]
     rows, items = data.positives_of(torch.tensor([2, 3, 1, 2]))
     assert list(zip(rows.tolist(), items.tolist(), strict=True)) == [(0, 1), (0, 3), (2, 1), (3, 1), (3, 3)]
 

@@ -381,3 +381,13 @@ def test_added_logits_far_from_zero_are_not_rounded_away():
     exact = added.double().numpy()
     want = np.mean([exact[i] for _, i in pairs]) - exact[1:].mean()
     assert view_of(users, items, pairs, added=added).added_gap == pytest.approx(want, abs=1e-7)
+
+
+def test_a_share_of_scores_without_bound_is_at_most_one():
+    """Logits of some 10^6, where float32 rounds by a tenth: the positive, far above the rest, has it all."""
+    g = torch.Generator().manual_seed(0)
+    users = 300 * torch.randn(51, 16, generator=g)
+    items = torch.cat([torch.zeros(1, 16), users[1:] / 2])
+    data = Interactions(np.arange(1, 51), np.arange(1, 51), 51, 51)
+    shares = EpochView(0, lambda: (users, items), data).positive_mass(torch.arange(1, 51), torch.full((50,), 0.37))
+    assert shares.max() == 1 and shares.median() > 0.5

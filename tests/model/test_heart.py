@@ -35,6 +35,7 @@ CASES = {
     "authors' softmax": {"positive_tau": "tau_0", "positive_in_denominator": False},
     "active users": {"tau_user_quantile": 0.5},
     "variances": {"tau_form": "with_variances"},
+    "variances of active users": {"tau_form": "with_variances", "tau_user_quantile": 0.5},
     "losses at tau_0": {"user_loss_tau": "tau_0", "user_threshold": 0.3, "user_beta": 0.4},
     "prior": {"recipe": ["popularity_prior"]},
     "weights": {"recipe": ["user_weighting"], "loss_user_balance": 0.7, "tau_user_balance": 1.5},
