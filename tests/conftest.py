@@ -5,6 +5,7 @@ import random
 import sys
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import psutil
 import pytest
@@ -12,6 +13,12 @@ import pytest
 # Before torch starts its pool: two test processes with one thread each beat two with two on two cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+
+# A busy machine is no fault: no example has a time to keep.
+hypothesis.settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
+hypothesis.settings.load_profile("untimed")
 
 # What takes longest, by how its id begins: left out of `make test`, run by `make test-all`.
 SLOW = (

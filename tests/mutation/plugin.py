@@ -38,7 +38,8 @@ def pytest_addoption(parser: Any) -> None:
 def pytest_configure(config: Any) -> None:
     # The first failure is enough: nobody reads the example, so it need not be made smaller.
     phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
-    hypothesis.settings.register_profile("mutation", phases=phases, database=None, derandomize=True)
+    ours = hypothesis.settings()
+    hypothesis.settings.register_profile("mutation", ours, phases=phases, database=None, derandomize=True)
     hypothesis.settings.load_profile("mutation")
 
 
