@@ -5,6 +5,10 @@ import torch
 from torch import nn
 
 from recbole_adaptau.core.component import Component, Registry, versions
+from recbole_adaptau.core.losses import Loss
+from recbole_adaptau.core.negatives import NEGATIVES, Negatives
+from recbole_adaptau.errors import OptionError
+from tests.helpers import interactions
 
 
 def test_a_registry_knows_what_was_registered_until_it_is_forgotten():
@@ -41,3 +45,13 @@ def test_a_module_changes_with_every_write_to_a_parameter_or_a_buffer():
     with torch.inference_mode():
         made = nn.Linear(2, 2)
     assert versions(made) == versions(made), "without a version of their own"
+
+
+def test_a_component_without_its_method_says_so():
+    data = interactions(torch.ones(2, 2).numpy())
+    with pytest.raises(TypeError, match=r"Loss has no forward\(batch\)"):
+        Loss()(None)
+    with pytest.raises(TypeError, match=r"Negatives has no draw\(users, positives, sampled\)"):
+        Negatives(data).draw(data.users, data.items)
+    with pytest.raises(OptionError, match="per_row needs negatives with the batch"):
+        NEGATIVES["per_row"](data).draw(data.users, data.items)

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recbole_adaptau.core import logsumexp
 from recbole_adaptau.core.cosine import unit_rows
 from recbole_adaptau.core.logsumexp import candidate_logsumexp, row_logsumexp
 from recbole_adaptau.core.losses import softmax_loss
@@ -254,3 +255,59 @@ def test_small_sums_have_their_gradient():
     (gradient,) = torch.autograd.grad(lse.sum(), users)
     share = 1 / (1 + math.exp(-1))
     assert gradient.item() == pytest.approx(-5 * share - 6 * (1 - share))
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 6), st.integers(1, 12), st.integers(1, 30))
+def test_chunks_hold_no_more_scores_than_allowed_and_every_column_and_hit_once(rows, columns, most):
+    hits = [(r, c) for r in range(rows) for c in range(columns) if (r + 2 * c) % 3 == 0]
+    given = tuple(torch.tensor(hits, dtype=torch.long).view(-1, 2).T)
+    chunks = logsumexp._chunks(rows, columns, most, given)
+    ranges = [range(columns)[part] for part, _, _ in chunks]
+    assert [c for part in ranges for c in part] == list(range(columns))
+    assert (
+        max(map(len, ranges))
+        == len(ranges[0])
+        == min(columns, max(most // max(rows, 1), 1))
+        == logsumexp._width(chunks)
+    )
+    found = {
+        (r, part.start + c) for part, who, what in chunks for r, c in zip(who.tolist(), what.tolist(), strict=True)
+    }
+    assert found == set(hits) and sum(len(who) for _, who, _ in chunks) == len(hits)
+    assert all(who is None and what is None for _, who, what in logsumexp._chunks(rows, columns, most, None))
+
+
+@pytest.mark.parametrize("max_scores", [1 << 20, 9])
+def test_scores_of_every_batch_stand_in_the_same_memory(monkeypatch, max_scores):
+    """Fresh memory would cost as much as the product. Without a gradient forward gives it back, with one backward."""
+    spare: list = []
+    monkeypatch.setattr(logsumexp, "_spare", spare)
+    places, written = set(), []
+    chunk_logits = logsumexp._chunk_logits
+
+    def watched(*given):
+        written.append(chunk_logits(*given))
+        return written[-1]
+
+    monkeypatch.setattr(logsumexp, "_chunk_logits", watched)
+    users, candidates, tau, *_ = inputs(0)
+    for _ in range(3):
+        candidate_logsumexp(users.detach(), candidates.detach(), tau.detach(), max_scores=max_scores)
+        places |= {memory.data_ptr() for memory in spare}
+        assert len(spare) == 1
+        lse = candidate_logsumexp(users, candidates, tau, max_scores=max_scores)
+        assert len(spare) == (0 if max_scores > 9 else 1), "kept for the backward pass, where all scores fit"
+        lse.sum().backward()
+        assert len(spare) == 1
+        places |= {memory.data_ptr() for memory in spare}
+    assert len(places) == 1 and {logits.data_ptr() for logits in written} == places
+    logsumexp._given_back(torch.empty(3))
+    assert len(spare) == 1, "one is enough"
+    small = logsumexp._borrowed(users, 10**6)
+    assert len(small) == 10**6 and not spare, "too little of it is let go of"
+
+
+def test_memory_of_another_type_is_not_reused(monkeypatch):
+    monkeypatch.setattr(logsumexp, "_spare", [torch.empty(50)])
+    assert logsumexp._borrowed(torch.ones(1, dtype=torch.float64), 20).dtype == torch.float64

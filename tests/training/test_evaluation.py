@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recbole.data.dataloader import FullSortEvalDataLoader
 from recbole.data.interaction import Interaction
 from recbole.evaluator import Collector, Evaluator
 
@@ -139,3 +140,15 @@ def test_a_later_and_larger_batch_gets_scores_of_its_own_size(board):
 def test_history_and_positives_of_users_with_none_at_either_end():
     assert _rows(torch.tensor([0, 2, 0, 1, 0])).tolist() == [1, 1, 3]
     assert _totals(torch.tensor([1, 2, 3, 4, 5]), 2) == [3, 7, 5]
+
+
+def test_a_loader_without_users_is_left_to_recbole():
+    loader = FullSortEvalDataLoader.__new__(FullSortEvalDataLoader)
+    vars(loader).update(is_sequential=False, num_workers=0, uid_list=torch.arange(0))
+    assert not EvalBatches.fits(loader)
+    vars(loader).update(uid_list=torch.arange(3))
+    assert EvalBatches.fits(loader)
+    for other in ({"is_sequential": True}, {"num_workers": 2}):
+        vars(loader).update(is_sequential=False, num_workers=0)
+        vars(loader).update(other)
+        assert not EvalBatches.fits(loader)
