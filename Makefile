@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: run test soak bench docs compatibility matrix lint format clean help
 
 help:    ## Show this list
-	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*## /\t/'
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*## /\t/'
 
 # RecBole comes without its dependencies: it asks for a Ray of 2023, which has no build for Python 3.12 and later.
 $(READY): $(LOCK) setup.py
@@ -29,8 +29,8 @@ $(READY): $(LOCK) setup.py
 run: $(READY)    ## Train AdapTauLightGCN on the ml-100k that ships with RecBole (about a minute)
 	$(PY) run_recbole_adaptau.py
 
-test: $(READY)    ## Run the test suite (about five minutes)
-	$(PY) -m pytest
+test: $(READY)    ## Run the test suite without its slow tests (below five minutes)
+	$(PY) -m pytest -m "not slow"
 
 soak: $(READY)    ## Kill and resume runs, and watch memory (some minutes; not for every commit)
 	$(PY) -m tests.soak
@@ -59,3 +59,14 @@ format: $(READY)    ## Format the code and apply ruff's fixes
 
 clean:    ## Remove the virtual environment and caches; keep runs and data
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+
+.PHONY: test-all mutate coverage
+test-all: $(READY)    ## Run the whole test suite, the slow tests too
+	$(PY) -m pytest
+
+mutate: $(READY)    ## Mutation testing (hours; goes on where it stopped). What a change needs, in minutes: MUTATE=--changed
+	$(PY) -m tests.mutation $(MUTATE)
+
+coverage: $(READY)    ## Run the test suite and list the lines of the package that no test executes
+	$(PY) -m coverage run --source=recbole_adaptau -m pytest -n 0 -m "not slow"
+	$(PY) -m coverage report --show-missing --skip-covered

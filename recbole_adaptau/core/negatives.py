@@ -167,7 +167,8 @@ class CandidateNegatives(Negatives):
         q = self.probabilities()
         correction = None
         if q is not None and getattr(self.settings, "logq_correction", False):
-            correction = -torch.log(q.clamp_min(torch.finfo(q.dtype).tiny) * interactions.n_real_items).float()
+            # An item without a training positive can stand in a batch (one that was held out): it is like the rarest.
+            correction = -torch.log(q.clamp_min(q[q > 0].min()) * interactions.n_real_items).float()
         self.register_buffer("log_correction", correction, persistent=False)
 
     def draw(self, users: Tensor, positives: Tensor, sampled: Tensor | None = None) -> Candidates:

@@ -80,7 +80,7 @@ def check(found: Found) -> None:
     if words[:2] == ["-m", "recbole_adaptau"]:
         program, words = "recbole-adaptau", words[2:]
     if program == "make":
-        targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M)
+        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
         assert [word for word in words if "=" not in word and word not in targets] == []
     elif program == "recbole-adaptau":
         assert words[0] in VERBS or words[0] in ("VERB", "--help", "--version"), f"there is no verb {words[0]}"
