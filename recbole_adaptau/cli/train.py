@@ -5,17 +5,20 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from ..distributed import ranks
 from ..distributed.launcher import TIMEOUT, Rank
 from ..errors import OptionError
 from ..runs.folder import RunFolder
 from ..runs.quick_start import resume, run_processes, run_recbole_adaptau
+from ..runs.refit import VALIDATION, refit, resume_refit
 from ..runs.temperature_check import temperature_advice
 from .arguments import existing, parse_settings
 from .command import exit_code, new_parser
 from .settings_help import help_lines
 
+MODEL, DATASET = "AdapTauLightGCN", "ml-100k"
 EXAMPLES = """examples:
   %(prog)s                                              AdapTauLightGCN on ml-100k
   %(prog)s --model=AdapTauMF --dataset=ml-1m            another model, another dataset
@@ -23,6 +26,7 @@ EXAMPLES = """examples:
   %(prog)s -m LightGCN -d ml-100k --epochs=20           a model of RecBole's own
   %(prog)s -m AdapTauNGCF -d ml-100k                    the same inside Adap-tau: AdapTau and its name
   %(prog)s --resume=runs/ml-100k/AdapTauMF/RUN          go on after an interruption
+  %(prog)s -m AdapTauMF --refit                         for production: validate, then train on everything
   %(prog)s -m AdapTauMF --nproc=2                       two processes, half a batch each
   torchrun --standalone --nproc-per-node=2 -m recbole_adaptau train -m AdapTauMF        the same
 """
@@ -47,23 +51,38 @@ def _train(words: list[str]) -> None:
     settings = parse_settings(rest)
     launched = {"max_restarts": args.max_restarts, "rank_timeout": args.rank_timeout}
     if args.resume:
+        given = [f"--{name}" for name in ("model", "dataset", "config_files") if getattr(args, name)]
+        if given:
+            raise OptionError(f"--resume takes the model, data and settings of its run; remove {', '.join(given)}.")
+        if args.refit:
+            refuse_settings(settings)
+            resume_refit(args.resume, nproc=args.nproc, **launched)
+            print(summary(RunFolder(args.resume)))
+            return
         budget = settings.pop("budget_minutes", ...)
-        if settings:
-            wrong = ", ".join(settings)
-            raise OptionError(
-                f"--resume takes the settings of its run; remove {wrong}. Only budget_minutes may change."
-            )
+        refuse_settings(settings)
+        before = RunFolder(args.resume).result_stamp()
         result = resume(args.resume, nproc=args.nproc, budget_minutes=budget, **launched)
+        if before and RunFolder(args.resume).result_stamp() == before:
+            print("this run is complete; nothing was trained")
     else:
         settings["strict_keys"] = list(settings)
-        run = args.model, args.dataset, existing(args.config_files), settings
-        if args.nproc is None and not args.max_restarts:
+        run = args.model or MODEL, args.dataset or DATASET, existing(args.config_files), settings
+        if args.refit:
+            result = refit(*run, nproc=args.nproc or 1, **launched)
+        elif args.nproc is None and not args.max_restarts:
             result = run_recbole_adaptau(*run, rank_timeout=args.rank_timeout)
         else:
             result = run_processes(*run, nproc=1 if args.nproc is None else args.nproc, **launched)
     rank = Rank.of_process()
     if rank is None or rank.rank == 0:
         print(summary(RunFolder(result["run_folder"])))
+
+
+def refuse_settings(settings: dict[str, Any]) -> None:
+    if settings:
+        wrong = ", ".join(settings)
+        raise OptionError(f"--resume takes the settings of its run; remove {wrong}. Only budget_minutes may change.")
 
 
 def _torchrun(args: argparse.Namespace, words: list[str]) -> str:
@@ -84,9 +103,15 @@ def summary(run: RunFolder) -> str:
     """What a run came to, in four lines, and a fifth if its temperature does not suit the data."""
     result = run.read_result()
     method = result.get("method", result["model"])
-    lines = [f"{method} on {result['dataset']}, seed {result['seed']}: best epoch {result['best_epoch']}"]
-    metrics = result["test_result"] or {}
-    lines.append("test: " + "  ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
+    validated = result.get(VALIDATION, result)
+    how = f"best epoch {validated['best_epoch']}"
+    if validated is not result:
+        how += f", refit on everything for {result['epochs']} epochs"
+    lines = [f"{method} on {result['dataset']}, seed {result['seed']}: {how}"]
+    metrics = {name: value for name, value in (validated["test_result"] or {}).items() if value is not None}
+    told = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+    before = "test" if validated is result else "test before the refit"
+    lines.append(f"{before}: {told or 'no test part'}")
     if "tau_0" in result:
         spread = "  ".join(f"{name} {value:.4f}" for name, value in result["tau_u"].items())
         lines.append(f"tau_0: {result['tau_0']:.4f}   tau_u: {spread}")
@@ -103,11 +128,16 @@ def parser() -> argparse.ArgumentParser:
         f"{EXAMPLES}\nconfiguration keys of our models (--key=value), beside all of RecBole's:\n{help_lines()}",
         allow_abbrev=False,
     )
-    made.add_argument("--model", "-m", default="AdapTauLightGCN", help="model name (default: %(default)s)")
-    made.add_argument("--dataset", "-d", default="ml-100k", help="dataset name (default: %(default)s)")
+    made.add_argument("--model", "-m", help=f"model name (default: {MODEL})")
+    made.add_argument("--dataset", "-d", help=f"dataset name (default: {DATASET})")
     made.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
     made.add_argument(
         "--resume", metavar="RUN_FOLDER", help="continue an interrupted run; --budget_minutes=N gives it more time"
+    )
+    made.add_argument(
+        "--refit",
+        action="store_true",
+        help="validate, then train on all interactions for the best number of epochs; with --resume, go on with that",
     )
     several = made.add_argument_group(
         "several processes", "the batch is shared among all; on several machines torchrun starts them (docs/SCALE.md)"

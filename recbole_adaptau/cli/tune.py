@@ -2,11 +2,10 @@
 
 import argparse
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from .. import __version__
-from ..errors import OptionError
+from ..errors import need
 from ..runs import pool, runner
 from ..studies import tuning
 from ..studies.study import Study
@@ -31,8 +30,7 @@ def _tune(words: list[str]) -> None:
     given = given_settings(args.config_files, rest, TAKEN | {"seed": "--seed"})
     workers = pool.Workers.checked(args.parallel, args.ray_address)
     need_matplotlib()
-    if find_spec("hyperopt") is None:
-        raise OptionError("tuning needs hyperopt: pip install 'recbole_adaptau[tune]'.")
+    need("hyperopt", "tuning needs", "tune")
     path = tuning.params_file(args.model, args.params_file)
     search = tuning.Search(
         args.model, args.dataset, path, args.algo, args.max_evals, args.early_stop, args.seed, args.parallel

@@ -16,7 +16,7 @@ import torch
 from tqdm import tqdm
 
 from ..distributed.launcher import end_with_parent
-from ..errors import AdapTauError, OptionError
+from ..errors import AdapTauError, OptionError, need
 from ..training.checkpoint import shielded_argv
 from ..training.interrupt import StopRequest
 from .folder import RunFolder
@@ -161,6 +161,7 @@ def _by_ray(
     root: Path,
     folders: Mapping[str, Path],
 ) -> Iterator[tuple[Job, Any, Exception | None]]:
+    need("ray", "runs side by side need", "parallel")
     import ray
 
     mark = root / f".{secrets.token_hex(8)}.shared"

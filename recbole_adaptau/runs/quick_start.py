@@ -172,7 +172,8 @@ def load_data_and_model(
 
     Args:
         model_file: A run folder, or a checkpoint file.
-        data_path: For a run folder, where the datasets lie now, if they have moved since.
+        data_path: For a run folder, where the datasets lie now, if they have moved since. The interactions are those
+            that the run has kept; only runs of models that read more, and of version 0.2, need the files.
         allow_pickle: Read a checkpoint that RecBole wrote without this package too. It is a pickle, which can run any
             code: only for files whose maker you trust with all that is on your machine.
     """
@@ -184,6 +185,8 @@ def load_data_and_model(
     settings = run.settings()
     if data_path is not None and "data_path" in settings:  # ml-100k is RecBole's own and has none
         settings["data_path"] = str(data_path)
+    if run.interactions.is_file():
+        settings["stored_data"] = str(run.interactions)
     loaded = recbole.quick_start.load_data_and_model(str(run.best), settings)
     run.refuse_other_ids(loaded[2])
     return loaded
@@ -239,6 +242,8 @@ def _to_resume(run_folder: str | Path, changes: dict[str, Any]) -> tuple[dict[st
     run = RunFolder.existing(run_folder)
     settings = run.settings() | changes
     settings |= {"run_folder": str(run.path), "resume": True, "stored_settings": True}
+    if settings.get("stored_data"):  # the folder may have moved
+        settings["stored_data"] = str(run.interactions)
     if not run.is_complete or (changes and run.can_go_on(changes["budget_minutes"])):
         return settings, None
     result = run.read_result()

@@ -2,7 +2,6 @@
 
 import ast
 import copy
-import json
 import os
 import sys
 import tempfile
@@ -164,7 +163,6 @@ def records(specs: Sequence[Spec], root: Path) -> list[dict[str, Any]]:
 
 def _record(spec: Spec, run: RunFolder, root: Path) -> dict[str, Any]:
     result = run.read_result()
-    environment = json.loads(run.environment.read_text(encoding="utf-8")) if run.environment.is_file() else {}
     kept = ("best_epoch", "epochs", "train_seconds", "valid_seconds", "best_valid_score", "valid_score_bigger")
     recipe = result.get("recipe", "none")
     return {
@@ -182,7 +180,7 @@ def _record(spec: Spec, run: RunFolder, root: Path) -> dict[str, Any]:
         **({"tau_0": result["tau_0"]} if "tau_0" in result else {}),
         "best_valid_result": result["best_valid_result"],
         "test_result": result["test_result"],
-        "environment": environment,
+        "environment": run.read_environment(),
     }
 
 

@@ -69,6 +69,16 @@ def speed_text(data: dict[str, Any], command: str) -> str:
     return "\n".join([*lines, *table(["where an epoch goes, seconds", *next(iter(parts.values()))], rows)])
 
 
+def losses_text(data: dict[str, Any], command: str) -> str:
+    lines = _opening(f"Speed of the losses on {data['dataset']}", data, command)
+    rows = [
+        [loss, f"{found['median']:.2f}", f"{data['ratios'][loss]['median']:.2f}", _range(data["ratios"][loss])]
+        for loss, found in data["epoch_seconds"].items()
+    ]
+    lines += table(["loss", "seconds of an epoch", "÷ softmax", "least – most"], rows)
+    return "\n".join([*lines, "", "AdapTauMF, batches of 2048 positives, 1024 shared negatives, d = 64, fixed tau."])
+
+
 def speed_figure(data: dict[str, Any]) -> Figure:
     """Left: seconds of an epoch for everybody. Right: where ours go."""
     figure, ((left, right),) = plots.panels(2, width=5.5, height=4.2, gridspec_kw={"width_ratios": [3, 2]})
