@@ -13,7 +13,7 @@ from recbole_adaptau.runs.folder import RunFolder
 from tests.conftest import board_settings
 
 ROOT = Path(__file__).resolve().parents[2]
-MODELS = ("AdapTauMF", "AdapTauLightGCN", "BPR", "LightGCN")
+MODELS = ("AdapTauMF", "AdapTauLightGCN", "ItemKNN", "Pop")
 
 
 def soak(root: Path) -> tuple[str, bool]:
@@ -53,7 +53,7 @@ def soak(root: Path) -> tuple[str, bool]:
         return f"exit code {code}: {log.read_text()[-1000:]}", False
     rows = json.loads((out / "leaderboard.json").read_text())["rows"]
     folders = [RunFolder(path) for path in sorted((out / "runs").iterdir())]
-    resumed = [run.path.name for run in folders if run.config.is_file() and run.settings()["resume"]]
+    resumed = [run.path.name for run in folders if run.config.is_file() and run.settings().get("resume")]
     complete = [run for run in folders if run.is_complete]
     errors = [f"{run.path.name}: {run.read_error()}" for run in folders if run.error.is_file()]
     errors += [log.read_text()[-1000:]] if code else []
