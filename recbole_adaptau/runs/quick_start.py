@@ -140,7 +140,7 @@ def run_processes(
     try:
         return launch(nproc, _run_as_rank, *args, max_restarts=max_restarts, threads=threads, timeout=rank_timeout)
     except ProcessError as error:
-        raise ProcessError(f"{error} {go_on.capitalize()}" if run.last.is_file() else str(error)) from error
+        raise ProcessError(f"{error} E{go_on[1:]}" if run.last.is_file() else str(error)) from error
     except SignalException as stop:
         raise Stopped(stop.sigval, f"interrupted; {go_on if run.last.is_file() else 'nothing is saved yet.'}") from stop
 
