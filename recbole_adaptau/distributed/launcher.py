@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from functools import cached_property
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -314,6 +315,7 @@ def _agent_s_manners() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     main = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in _ends()} if main else {}
+    resource_tracker.ensure_running()  # Python's own; starting it later would lift the mask
     over = threading.Event()
     threading.Thread(target=over.wait, daemon=True).start()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if hasattr(signal, "pthread_sigmask") else None
