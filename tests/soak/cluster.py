@@ -28,7 +28,7 @@ def soak(root: Path) -> tuple[str, bool]:
     # By another address: a driver attaches itself to a raylet of its own address, and dies with that.
     other = cluster.add_node(num_cpus=2, object_store_memory=100_000_000, node_ip_address="127.0.0.1")
     out, log = root / "board", root / "cluster.out"
-    settings = {**board_settings(root), "epochs": 40, "stopping_step": 40}
+    settings = {**board_settings(root), "epochs": 40, "stopping_step": 40, "state": "INFO"}
     data, *_ = (settings.pop(key) for key in ("data_path", "topk", "valid_metric"))
     words = [
         sys.executable, "-m", "recbole_adaptau", "compare", "--dataset=board", f"--data-path={data}", "--models",
@@ -53,7 +53,7 @@ def soak(root: Path) -> tuple[str, bool]:
         return f"exit code {code}: {log.read_text()[-1000:]}", False
     rows = json.loads((out / "leaderboard.json").read_text())["rows"]
     folders = [RunFolder(path) for path in sorted((out / "runs").iterdir())]
-    resumed = [run.path.name for run in folders if run.config.is_file() and run.settings().get("resume")]
+    resumed = [run.path.name for run in folders if "Resuming from epoch" in (run.path / "run.log").read_text()]
     complete = [run for run in folders if run.is_complete]
     errors = [f"{run.path.name}: {run.read_error()}" for run in folders if run.error.is_file()]
     errors += [log.read_text()[-1000:]] if code else []
