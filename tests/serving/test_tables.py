@@ -58,10 +58,9 @@ def test_an_interrupted_table_leaves_the_old_one(tmp_path, suffix):
 def test_unknown_suffixes_and_missing_packages_are_named(tmp_path, monkeypatch):
     with pytest.raises(OptionError, match=r"top\.xlsx: the name must end in one of \.csv, \.jsonl, \.parquet"):
         check_output(tmp_path / "top.xlsx")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("recbole_adaptau.errors.find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"pip install 'recbole_adaptau\[parquet\]'"):
         check_output(tmp_path / "top.parquet")
-    monkeypatch.setattr("recbole_adaptau.serving.index.find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"pip install 'recbole_adaptau\[faiss\]'"):
         write_index(tmp_path / "items.faiss", torch.ones(3, 2))
 
