@@ -28,6 +28,7 @@ EXTRAS = {
     "tensorboard": ["tensorboard>=2.14"],
     "parquet": ["pyarrow>=14"],
     "faiss": ["faiss-cpu>=1.8"],
+    "ials": ["implicit>=0.7"],
     "ncl": ["faiss-cpu>=1.8"],
 }
 
@@ -77,7 +78,7 @@ setup(
         *RECBOLE_NEEDS,
         "numpy>=1.26",
         "pandas>=2",
-        "scipy>=1.11",
+        "scipy>=1.11.1",
         "scikit-learn>=1.3",
         "statsmodels>=0.14",
         "pydantic>=2.7",

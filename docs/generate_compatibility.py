@@ -32,7 +32,7 @@ from recbole_adaptau.patches.models import recbole_model_names
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "results" / "compatibility", Path(__file__).with_name("compatibility.md")
 LIBRARIES = ("torch", "numpy", "pandas", "scipy", "scikit-learn")
-USERS, SECONDS = 120, 240
+USERS, SECONDS = 60, 600
 KINDS = {
     "general_recommender": "General",
     "sequential_recommender": "Sequential",
@@ -85,7 +85,7 @@ def write_sample(folder: Path) -> None:
     tables = {path.suffix[1:]: pd.read_csv(path, sep="\t", dtype=str) for path in source.glob("ml-100k.*")}
     inter = tables["inter"]
     inter = inter[inter["user_id:token"].astype(int) <= USERS]
-    inter = inter[inter.groupby("item_id:token")["user_id:token"].transform("size") >= 8]
+    inter = inter[inter.groupby("item_id:token")["user_id:token"].transform("size") >= 5]
     items = set(inter["item_id:token"])
     link = tables["link"][tables["link"]["item_id:token"].isin(items)]
     known = set(link["entity_id:token"])

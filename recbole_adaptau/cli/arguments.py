@@ -9,7 +9,6 @@ import yaml
 
 from ..config.yaml_files import parse_yaml, read_yaml
 from ..errors import OptionError
-from ..training.checkpoint import quoted
 
 # Settings that a verb over several runs makes itself, and what to use instead.
 TAKEN = {
@@ -71,6 +70,8 @@ def given_settings(config_files: str, rest: Sequence[str], taken: Mapping[str, s
     Args:
         taken: Keys that the command sets itself, and what to use instead.
     """
+    from ..training.checkpoint import quoted  # not for --help: it imports PyTorch
+
     settings: dict[str, Any] = {}
     for file in existing(config_files):
         settings |= quoted(read_yaml(Path(file)))
@@ -91,6 +92,8 @@ def existing(config_files: str) -> list[str]:
 
 def parse_settings(words: Sequence[str]) -> dict[str, Any]:
     """`--key=value` and `--key value` as settings; values are read as YAML, and None as in Python."""
+    from ..training.checkpoint import quoted
+
     settings: dict[str, Any] = {}
     left = list(words)
     while left:

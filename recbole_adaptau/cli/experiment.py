@@ -9,12 +9,14 @@ from typing import Any
 import recbole.utils
 
 from .. import __version__
+from ..core.losses import LOSSES
 from ..core.strategies import STRATEGIES
 from ..errors import OptionError
 from ..model import AdapTauRecommender
 from ..reporting import curves, tables
 from ..runs import pool
-from ..studies import grid, plugin, repeat, reproduction
+from ..studies import grid, ladder, plugin, repeat, reproduction
+from ..studies.leaderboard.entries import common as common_settings
 from ..studies.paper import EXPERIMENTS
 from ..studies.paper import command as paper
 from ..studies.study import Study
@@ -39,6 +41,14 @@ EXAMPLES = {
     "reproduction": f"""examples:
   {PROGRAM} reproduction runs/gowalla/AdapTauMF/* --reference results/authors-curves.csv
 """,
+    "ladder": f"""examples:
+  {PROGRAM} ladder --model AdapTauMF --dataset ml-100k
+  {PROGRAM} ladder -m AdapTauLightGCN -d electronic --strategy calibrated_user --taus 0.15 0.2 0.25
+""",
+    "losses": f"""examples:
+  {PROGRAM} losses --model AdapTauMF --dataset ml-100k
+  {PROGRAM} losses -m AdapTauMF -d electronic --losses softmax slatk --strategies fixed calibrated_user
+""",
     "curves": f"""examples:
   {PROGRAM} curves runs/ml-100k/AdapTauMF/* --output curves.png
   {PROGRAM} curves RUN --reference curves.csv --reference-run gowalla/MF/adap_tau_0 --output curves.png
@@ -53,6 +63,8 @@ SHARED = (
     "everything (.json), and pictures."
 )
 TAKEN_BY_GRID = {"tau": "--taus", "tau_strategy": "--strategies"}
+TAKEN_BY_LADDER = {"tau": "--taus", "tau_strategy": "--strategy", "recipe": "the command compare", "loss": "losses"}
+TAKEN_BY_LOSSES = {"tau": "--taus", "tau_strategy": "--strategies", "loss": "--losses"}
 TAKEN_BY_PAPER = {
     "tau": "--taus",
     "noise_ratio": "--shares",
@@ -79,6 +91,8 @@ def _experiment(words: list[str]) -> None:
         (_curves if args.command == "curves" else _reproduction)(args)
     elif args.command in EXPERIMENTS:
         _paper(args, rest, words)
+    elif args.command in ("ladder", "losses"):
+        _boards(args, rest, words)
     else:
         _study(args, rest, words)
 
@@ -104,7 +118,8 @@ def _without(words: list[str], option: str) -> list[str]:
 
 
 def _study(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
-    given = given_settings(args.config_files, rest, TAKEN | (TAKEN_BY_GRID if args.command == "grid" else {}))
+    taken = {"grid": TAKEN_BY_GRID, "plugin": {"recipe": "nothing: plain and plus are both run"}}.get(args.command, {})
+    given = given_settings(args.config_files, rest, TAKEN | taken)
     refuse_twice("--seeds", args.seeds)
     workers = pool.Workers.checked(args.parallel, args.ray_address)
     common = given | quoted({"protocol": args.protocol, "data_path": args.data_path})
@@ -127,6 +142,38 @@ def _study(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
     study.check()
     study.carry_out(workers)
     print(study.page())
+
+
+def _boards(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
+    """The studies whose rows are chosen by validation like those of a leaderboard."""
+    taken = TAKEN_BY_LADDER if args.command == "ladder" else TAKEN_BY_LOSSES
+    given = given_settings(args.config_files, rest, TAKEN | taken)
+    refuse_twice("--taus", args.taus)
+    workers = pool.Workers.checked(args.parallel, args.ray_address)
+    if not issubclass(recbole.utils.get_model(args.model), AdapTauRecommender):
+        raise OptionError(
+            f"{args.command} varies tau, which {args.model} does not have: choose e.g. --model AdapTauMF."
+        )
+    given |= quoted({"protocol": args.protocol, "data_path": args.data_path})
+    output = args.output or Path("runs/experiment") / args.command / f"{args.dataset}-{args.model}-{args.protocol}"
+    about: dict[str, Any] = {"experiment": args.command, "command": typed("experiment", words), "version": __version__}
+    about |= {key: vars(args)[key] for key in ("model", "dataset", "protocol")} | {"given": dict(given), "budget": None}
+    about["valid_metric"] = common_settings()["valid_metric"]
+    board: ladder.Board
+    if args.command == "ladder":
+        found = ladder.ladder_entries(args.model, args.dataset, args.strategy, args.taus)
+        board = ladder.Ladder(found, args.dataset, args.seeds, None, given, output, strategy=args.strategy)
+        about["strategy"] = args.strategy
+    else:
+        refuse_twice("--losses", args.losses)
+        refuse_twice("--strategies", args.strategies)
+        found = ladder.loss_entries(args.model, args.dataset, args.losses, args.strategies, args.taus)
+        board = ladder.LossTable(found, args.dataset, args.seeds, None, given, output)
+        about |= {"losses": args.losses, "strategies": args.strategies}
+    about["seeds"] = board.seeds
+    board.carry_out(about, workers)
+    print((output / f"{board.stem}.md").read_text(encoding="utf-8"))
+    print(f"written to {output}: {board.stem}.md, .json and report.html")
 
 
 def _check_grid(args: argparse.Namespace) -> None:
@@ -209,11 +256,31 @@ def parser() -> argparse.ArgumentParser:
         add(
             "plugin",
             "RecBole's models before and after Adap-tau",
-            "Train each of RecBole's models as it is and inside Adap-tau, for each seed; write plugin.json and\n"
-            f"plugin.md with the test figures side by side.\n{STOPPABLE}",
+            "Train each of RecBole's models as it is, inside plain Adap-tau and with the recipe plus, at one learning\n"
+            "rate and batch, for each seed; write plugin.json and plugin.md with the figures side by side.\n"
+            f"{STOPPABLE}",
         ),
         "plugin",
         seeds=repeat.SEEDS,
+    )
+    _add_board_arguments(
+        add(
+            "ladder",
+            "from a fixed temperature to the recipe plus, one step at a time",
+            "Train the best fixed tau of a grid, the adaptive strategies, each part of the recipe plus on top of the\n"
+            "one before, and each part alone; write ladder.json, ladder.md with paired tests, and report.html.\n"
+            f"{STOPPABLE}",
+        ),
+        "ladder",
+    )
+    _add_board_arguments(
+        add(
+            "losses",
+            "every loss with every temperature strategy",
+            "Train each loss with each temperature strategy, a fixed tau chosen by validation; write losses.json,\n"
+            f"losses.md and report.html.\n{STOPPABLE}",
+        ),
+        "losses",
     )
     for name, experiment in EXPERIMENTS.items():
         study = add(name, experiment.brief, f"{experiment.brief}\n{STOPPABLE}\n{SHARED}")
@@ -278,6 +345,41 @@ def _add_study_arguments(command: argparse.ArgumentParser, name: str, seeds: Seq
         )
     folder = "DATASET-PROTOCOL" if name == "plugin" else "DATASET-MODEL-PROTOCOL"
     add_data_arguments(command, f"runs/experiment/{name}/{folder}")
+
+
+def _add_board_arguments(command: argparse.ArgumentParser, name: str) -> None:
+    command.add_argument("--model", "-m", default="AdapTauMF", help="model name (default: %(default)s)")
+    command.add_argument("--dataset", "-d", default="ml-100k", help="dataset name (default: %(default)s)")
+    command.add_argument("--seeds", type=int, default=3, metavar="N", help="how many seeds (default: %(default)s)")
+    taus = " ".join(map(str, ladder.TAUS))
+    command.add_argument(
+        "--taus", type=float, nargs="+", default=list(ladder.TAUS), help=f"fixed temperatures (default: {taus})"
+    )
+    if name == "ladder":
+        command.add_argument(
+            "--strategy",
+            choices=ladder.STRATEGIES,
+            default="adaptive_user",
+            help="temperature strategy that the parts are added to (default: %(default)s)",
+        )
+    else:
+        command.add_argument(
+            "--losses",
+            nargs="+",
+            choices=list(LOSSES),
+            default=list(ladder.SOFTMAX_FAMILY),
+            metavar="NAME",
+            help=f"of {', '.join(LOSSES)} (default: {' '.join(ladder.SOFTMAX_FAMILY)})",
+        )
+        command.add_argument(
+            "--strategies",
+            nargs="+",
+            choices=list(STRATEGIES),
+            default=list(ladder.TABLE_STRATEGIES),
+            metavar="NAME",
+            help=f"of {', '.join(STRATEGIES)} (default: {' '.join(ladder.TABLE_STRATEGIES)})",
+        )
+    add_data_arguments(command, f"runs/experiment/{name}/DATASET-MODEL-PROTOCOL")
 
 
 def _add_curves_arguments(command: argparse.ArgumentParser) -> None:

@@ -139,7 +139,8 @@ class Propagation(nn.Module):
     def _scratch(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Two flat tensors of x's size to work in; not state, so neither buffers nor saved."""
         if self._buffers_for != (x.shape, x.dtype, x.device):
-            self._work = (torch.empty_like(x).view(-1), torch.empty_like(x).view(-1))
+            with torch.inference_mode(False):  # memory made in that mode could not be written to outside of it
+                self._work = (x.new_empty(x.numel()), x.new_empty(x.numel()))
             self._buffers_for = (x.shape, x.dtype, x.device)
         return self._work
 

@@ -15,7 +15,7 @@ from recbole.utils import InputType
 from torch import Tensor, nn
 
 from ..config.recipes import check_recipe
-from ..core.component import Registry
+from ..core.component import Registry, versions
 from ..core.cosine import unit_rows
 from ..core.epoch_view import EpochView
 from ..core.losses import LOSSES, ScoredBatch
@@ -241,6 +241,8 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             tau_0=self.strategy.tau_0,
             logsumexp=negatives.logsumexp(u, n, of_negatives, self._max_logit),
             scores=lambda: negatives.scores(u, n, of_negatives),
+            users=users,
+            pair_means=negatives.pair_means(u, n, of_negatives),
         )
         if self.training:
             self.strategy.observe(users, lambda tau: batch.logsumexp(tau) - batch.positive_at(tau))
@@ -374,10 +376,10 @@ class AdapTauRecommender(GeneralRecommender, ABC):
     @torch.inference_mode(False)  # a tensor made there could not be used in training later
     @torch.no_grad()
     def _for_scores(self) -> tuple[Tensor, Tensor, Tensor]:
-        """`test_embeddings` and `pair_scales`, computed once for as long as no parameter changes."""
-        # Versions catch weights loaded since; a fused optimiser does not count them up, but trains in between.
-        version = tuple((p.data_ptr(), p._version) for p in self.parameters())
-        if self._scored is None or self._scored[0] != version:
+        """`test_embeddings` and `pair_scales`, in evaluation once for as long as no parameter and no buffer changes."""
+        # Versions catch weights and temperatures set since; a fused optimiser does not count them up, but trains.
+        version = versions(self)
+        if self.training or self._scored is None or self._scored[0] != version:
             users, items = self._evaluated()
             scored = self._score_users(users)
             if self.settings.test_score == "cosine":

@@ -129,7 +129,7 @@ def replace_everywhere(old: Any, new: Any) -> None:
 @contextmanager
 def _stand_in(module: str, name: str, attribute: str) -> Iterator[None]:
     """An empty module in place of another library's, while a module of RecBole's that imports it is executed."""
-    found = sys.modules.get(module)
+    found = {module: sys.modules[module]} if module in sys.modules else {}
     stand_in, held = ModuleType(module), ModuleType(f"{module}.{name}")
     vars(held)[attribute] = print
     vars(stand_in)[name] = held if attribute else print
@@ -138,5 +138,4 @@ def _stand_in(module: str, name: str, attribute: str) -> Iterator[None]:
         yield
     finally:
         del sys.modules[module]
-        if found is not None:
-            sys.modules[module] = found
+        sys.modules.update(found)

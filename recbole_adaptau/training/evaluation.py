@@ -98,7 +98,7 @@ class ScoreBuffer:
             size = len(users) * model.n_items
             dtype = model.test_embeddings()[1].dtype
             if self._memory.numel() < size or self._memory.dtype != dtype:
-                with torch.inference_mode(False):
+                with torch.inference_mode(False):  # memory made in that mode could not be written to outside of it
                     self._memory = torch.empty(size, dtype=dtype, device=users.device)
             scores = model.score_items(users, self._memory[:size].view(len(users), model.n_items))
         scores[:, 0] = -torch.inf

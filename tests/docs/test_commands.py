@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from recbole.config import Config
 from recbole.utils import get_model
+from torch.distributed.run import get_args_parser as torchrun_parser
 
 from recbole_adaptau.cli.arguments import parse_settings
 from recbole_adaptau.cli.main import VERBS, main
@@ -35,6 +36,7 @@ RUN = (
 EXCEPTIONS = {
     "pip freeze": "pip's own, changes nothing",
     "pip install": "installs; tests/e2e/test_wheel.py builds and installs the wheel",
+    "uv pip": "uv's own",
     "source .venv/bin/activate": "the shell's own; the file comes with every virtual environment",
 }
 # The verbs that take configuration keys beside options of their own.
@@ -72,10 +74,13 @@ def parse(verb: str, words: list[str]) -> None:
 
 def check(found: Found) -> None:
     program, *words = found.words
+    if program == "torchrun":
+        started = torchrun_parser().parse_args(words)
+        program, words = "python", ["-m"] * started.module + [started.training_script, *started.training_script_args]
     if words[:2] == ["-m", "recbole_adaptau"]:
         program, words = "recbole-adaptau", words[2:]
     if program == "make":
-        targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M)
+        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
         assert [word for word in words if "=" not in word and word not in targets] == []
     elif program == "recbole-adaptau":
         assert words[0] in VERBS or words[0] in ("VERB", "--help", "--version"), f"there is no verb {words[0]}"
@@ -136,6 +141,7 @@ def test_every_command_is_one_its_program_takes(found):
         "python run_hyper.py --model=AdapTauMF --dataset=ml-100k --algo grid",
         "recbole-adaptau compare --seeds many",
         "recbole-adaptau report --open",
+        "torchrun --standalone --nproc-per-node=2 -m recbole_adaptau train --modle=AdapTauMF",
     ],
 )
 def test_a_wrong_command_would_be_found(wrong, capsys):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ...errors import OptionError
 from ..calibration import HeldOut
-from ..closed_form import global_tau, user_taus
+from ..closed_form import global_tau, quantile, user_taus
 from ..component import Component, Registry
 from ..epoch_view import EpochView
 from ..interactions import Interactions
@@ -247,8 +247,8 @@ class AdaptiveTau(TemperatureStrategy):
     def min_user_count(self, interactions: Interactions) -> float:
         if self.settings.tau_user_quantile == 0:
             return 0.0
-        counts = interactions.user_counts[interactions.active_users].float()
-        least = counts.quantile(self.settings.tau_user_quantile).item()
+        counts = interactions.user_counts[interactions.active_users]
+        least = quantile(counts, self.settings.tau_user_quantile)
         # Where all have as many, nobody has more: then all count.
         return least if (counts > least).any() else 0.0
 
@@ -326,8 +326,8 @@ class AdaptiveUserTau(AdaptiveTau):
             return
         losses = self.user_losses(view, self._loss_tau())
         active = view.interactions.active_users
-        threshold = losses.mean() if o.user_threshold == "mean" else losses.quantile(o.user_threshold)
-        taus = user_taus(tau_0, losses.cpu().numpy(), threshold.item(), o.user_beta, o.tau_min, o.tau_max)
+        threshold = losses.mean().item() if o.user_threshold == "mean" else quantile(losses, o.user_threshold)
+        taus = user_taus(tau_0, losses.cpu().numpy(), threshold, o.user_beta, o.tau_min, o.tau_max)
         self.tau_u[active] = torch.from_numpy(taus).to(self.tau_u)
 
     def user_losses(self, view: EpochView, tau: float) -> Tensor:
