@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from ..errors import DataError, did_you_mean
+from ..errors import DataError, OptionError, did_you_mean, need
 from .csv_file import USUAL
 from .text import read_text, unreadable
 
@@ -59,11 +59,14 @@ def read_pairs(path: Path, user: str | None = None, item: str | None = None, tim
         raise DataError(f"there is no file {path}.")
     try:
         if path.suffix == ".parquet":
+            need("pyarrow", "Parquet files need", "parquet")
             table = pd.read_parquet(path)
         else:
             separator = max(",;\t", key=read_text(path).partition("\n")[0].count)
             table = pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False, skipinitialspace=True)
-    except (ValueError, ImportError, OSError) as error:
+    except OptionError:
+        raise
+    except (ValueError, OSError) as error:
         raise DataError(f"{path} is neither a Parquet nor a CSV file ({str(error).partition(chr(10))[0]}).") from error
     columns: dict[str, Any] = {}
     by_lower = {str(column).lower(): column for column in reversed(list(table.columns))}
