@@ -10,6 +10,7 @@ import recbole.utils
 from .. import __version__
 from ..core.strategies import STRATEGIES
 from ..errors import OptionError
+from ..files import need_parent
 from ..model import AdapTauRecommender
 from ..reporting import curves, tables
 from ..runs import pool
@@ -84,6 +85,7 @@ def _paper(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
     if args.output is None:
         kind = "quick" if args.quick else args.protocol
         args.output = Path("runs/experiment/paper") / f"{args.dataset or paper.QUICK_DATASET}-{kind}"
+    need_parent(args.output, "--output")
     paper.carry_out(args, given, typed("experiment", _without(words, "--agreement")))
 
 
@@ -116,6 +118,7 @@ def _study(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
         specs = repeat.specs(args.model, args.dataset, args.seeds, common)
     files = {"grid": grid.files, "plugin": plugin.files, "repeat": repeat.files}[args.command]
     output = args.output or Path("runs/experiment") / args.command / named
+    need_parent(output, "--output")
     study = Study(args.command, specs, output, given, about, files)
     study.check()
     study.carry_out(args.parallel)
@@ -139,6 +142,7 @@ def _curves(args: argparse.Namespace, rest: list[str]) -> None:
         raise OptionError("--reference-run needs the file it is in: add --reference FILE.csv.")
     if args.output.suffix not in (".svg", ".png", ".pdf"):
         raise OptionError(f"--output {args.output}: must end in .svg, .png or .pdf.")
+    need_parent(args.output, "--output")
     need_matplotlib()
     from ..reporting.figures import curves_figure
 

@@ -3,13 +3,15 @@
 import argparse
 from collections.abc import Sequence
 
+from recbole.utils import ModelType, get_model
+
 from ..distributed.launcher import PORT, TIMEOUT
 from ..errors import OptionError
 from ..runs.folder import RunFolder
 from ..runs.quick_start import resume, run_processes
 from ..runs.temperature_check import temperature_advice
 from .arguments import existing, parse_settings
-from .command import exit_code, new_parser
+from .command import exit_code, new_parser, typed
 from .settings_help import help_lines
 
 EXAMPLES = """examples:
@@ -18,6 +20,7 @@ EXAMPLES = """examples:
   %(prog)s -m AdapTauMF --tau_strategy=fixed --tau=0.2  any configuration key
   %(prog)s -m LightGCN -d ml-100k --epochs=20           a model of RecBole's own
   %(prog)s -m AdapTauNGCF -d ml-100k                    the same inside Adap-tau: AdapTau and its name
+  %(prog)s -d ml-100k --min-rating=4 --kcore=5 --split=time --valid=0.1 --test=0.2
   %(prog)s --resume=runs/ml-100k/AdapTauMF/RUN          go on after an interruption
   %(prog)s -m AdapTauMF --nproc=2                       two processes, half a batch each
 """
@@ -42,6 +45,8 @@ def _train(words: list[str]) -> None:
         result = resume(args.resume, nproc=args.nproc, budget_minutes=budget, **group)
     else:
         nproc = 1 if args.nproc is None else args.nproc
+        if args.verbose:
+            settings["verbose"] = True
         settings["strict_keys"] = list(settings)
         result = run_processes(args.model, args.dataset, existing(args.config_files), settings, nproc=nproc, **group)
     if result["run_folder"] is None:
@@ -51,7 +56,7 @@ def _train(words: list[str]) -> None:
 
 
 def summary(run: RunFolder) -> str:
-    """What a run came to, in four lines, and a fifth if its temperature does not suit the data."""
+    """What a run came to, in a few lines, what to do next, and a line if its temperature does not suit the data."""
     result = run.read_result()
     method = result.get("method", result["model"])
     lines = [f"{method} on {result['dataset']}, seed {result['seed']}: best epoch {result['best_epoch']}"]
@@ -61,6 +66,8 @@ def summary(run: RunFolder) -> str:
         spread = "  ".join(f"{name} {value:.4f}" for name, value in result["tau_u"].items())
         lines.append(f"tau_0: {result['tau_0']:.4f}   tau_u: {spread}")
     lines.append(f"run folder: {run.path}")
+    if get_model(result["model"]).type == ModelType.GENERAL:  # others cannot rank all items for a user
+        lines.append(f"next: {typed('recommend', [str(run.path), '--output', 'recommendations.csv'])}")
     if advice := temperature_advice(result):
         lines.append(advice)
     return "\n".join(lines)
@@ -76,6 +83,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--model", "-m", default="AdapTauLightGCN", help="model name (default: %(default)s)")
     made.add_argument("--dataset", "-d", default="ml-100k", help="dataset name (default: %(default)s)")
     made.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
+    made.add_argument(
+        "--verbose", action="store_true", help="RecBole's whole log, not only a line an epoch; run.log always has it"
+    )
     made.add_argument(
         "--resume", metavar="RUN_FOLDER", help="continue an interrupted run; --budget_minutes=N gives it more time"
     )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from ..errors import DataError, did_you_mean
+from ..files import need_parent
 from .lightgcn_text import Tokens, read_pairs
 from .text import counts
 
@@ -211,7 +212,8 @@ def _check_paths(source: Path, folder: Path, force: bool) -> None:
 
 
 def check_folder(folder: Path, force: bool) -> None:
-    """Refuse to write a dataset over what is there, unless asked to."""
+    """Refuse to write a dataset over what is there, unless asked to, or into folders that are not there."""
+    need_parent(folder.parent, "output")
     if folder.exists() and not folder.is_dir():
         raise DataError(f"'{folder}' exists and is not a folder: choose another name or output.")
     if folder.exists() and not force:

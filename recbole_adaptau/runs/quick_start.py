@@ -12,6 +12,7 @@ import recbole.quick_start
 from recbole.config import Config
 
 from ..config.run_settings import RunSettings
+from ..data.provide import need_dataset
 from ..distributed.launcher import TIMEOUT, Group, ProcessError, launch
 from ..errors import CheckpointError, OptionError
 from ..training.checkpoint import quoted, shielded_argv
@@ -43,6 +44,7 @@ def run_recbole_adaptau(
     # Built once here too, so that bad settings end the run before anything is written, and to know the folder.
     config = Config(model, dataset, config_file_list, dict(settings))
     run = _new_or_resumed(config)
+    need_dataset(config)
     settings |= quoted({"run_folder": config["run_folder"]})
     with run.alone():
         result = recbole.quick_start.run_recbole(model, dataset, config_file_list, settings, saved, queue)
@@ -82,6 +84,7 @@ def run_processes(
     settings = {**(config_dict or {}), "record_run": True, "nproc": group.nproc, "world_size": group.world_size}
     config = Config(model, dataset, config_file_list, dict(settings))
     backend = group.check(config)
+    need_dataset(config)
     with _folder_here(group, config) as folder:
         args = (model, dataset, config_file_list, settings | quoted({"run_folder": folder}), saved)
         command = f"recbole-adaptau train --resume={folder}"
