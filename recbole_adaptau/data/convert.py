@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -244,8 +245,12 @@ def _sidecar(report: ConversionReport, source: Path, name: str, valid_ratio: flo
     return SIDECAR.format(report=report, source=repr(label), valid_ratio=valid_ratio, seed=seed, command=command)
 
 
-def publish(files: dict[str, str], folder: Path, force: bool) -> None:
-    """Write a dataset's files: a new folder appears complete or not at all, in an old one the sidecar comes last."""
+def publish(files: Mapping[str, str | Iterable[str]], folder: Path, force: bool) -> None:
+    """Write a dataset's files: a new folder appears complete or not at all, in an old one the sidecar comes last.
+
+    Args:
+        files: The text of each by its name, whole or in parts.
+    """
     sidecar = f"{folder.name}.yaml"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -254,7 +259,11 @@ def publish(files: dict[str, str], folder: Path, force: bool) -> None:
             staged = Path(scratch) / folder.name
             staged.mkdir()
             for file, text in files.items():
-                (staged / file).write_text(text, encoding="utf-8", newline="\n")
+                if isinstance(text, str):
+                    (staged / file).write_text(text, encoding="utf-8", newline="\n")
+                    continue
+                with open(staged / file, "w", encoding="utf-8", newline="\n") as written:
+                    written.writelines(text)
             if not (force and folder.is_dir()):
                 staged.rename(folder)
                 return
