@@ -7,7 +7,7 @@ BENCH  ?= speed --output runs/bench
 # Some containers forbid Python to keep what it has compiled: then every process compiles PyTorch again, 15 s each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test soak bench docs lint format clean help
+.PHONY: run test soak bench docs site lint format clean help
 
 help:    ## Show this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*## /\t/'
@@ -35,6 +35,10 @@ docs: $(READY)    ## Write the generated pages of docs/
 	$(PY) docs/generate_configuration.py
 	$(PY) docs/generate_patches.py
 
+site:    ## Build the documentation site into site/ (installs MkDocs into .venv-site)
+	@test -x .venv-site/bin/mkdocs || { $(PYTHON) -m venv .venv-site && .venv-site/bin/python -m pip install --quiet --disable-pip-version-check "mkdocs-material>=9.5,<10" "mkdocstrings[python]>=0.26" mkdocs-jupyter; }
+	.venv-site/bin/python docs/build_site.py
+
 lint: $(READY)    ## Check style and types
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -45,4 +49,4 @@ format: $(READY)    ## Format the code and apply ruff's fixes
 	$(PY) -m ruff check --fix .
 
 clean:    ## Remove the virtual environment and caches; keep runs and data
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-site site build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -70,6 +70,8 @@ setup(
         "parquet": ["pyarrow>=14,<23"],  # later ones need NumPy 2
         "tune": ["hyperopt==0.2.5"],
         "plot": ["matplotlib>=3.7"],
+        "mlflow": ["mlflow-skinny>=2.14"],
+        "docs": ["mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.26", "mkdocs-jupyter>=0.25", "nbclient>=0.10"],
     },
     entry_points={"console_scripts": ["recbole-adaptau=recbole_adaptau.cli.main:main"]},
 )

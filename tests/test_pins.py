@@ -17,6 +17,10 @@ ROOT = Path(__file__).resolve().parents[1]
 TOOLS = {"hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "wheel"}
 
 
+# Extras for other programs than the tested one, whose versions are not pinned.
+UNPINNED = {"mlflow", "docs"}
+
+
 def pins() -> dict[str, Version]:
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
@@ -30,7 +34,8 @@ def declared() -> list[Requirement]:
         if isinstance(node, ast.keyword) and node.arg == "install_requires":
             found += ast.literal_eval(node.value)
         elif isinstance(node, ast.keyword) and node.arg == "extras_require":
-            found += [text for group in ast.literal_eval(node.value).values() for text in group]
+            extras = ast.literal_eval(node.value)
+            found += [text for name, group in extras.items() if name not in UNPINNED for text in group]
     return [Requirement(text) for text in found]
 
 

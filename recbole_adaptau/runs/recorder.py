@@ -176,7 +176,7 @@ class RunRecorder(Trainer):
                 summary = self._summary(self.run, result)
                 self.run.finish(summary)
                 if advice := temperature_advice(summary):
-                    self.logger.warning(advice)
+                    self.logger.info(advice)  # the command's last lines have it too
         finally:
             self.evaluator = evaluator
         return result
