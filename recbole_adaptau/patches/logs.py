@@ -105,3 +105,8 @@ def get_tensorboard(original: Any, logger: logging.Logger) -> Any:
         if hasattr(handler, "run_folder"):
             return SummaryWriter(os.path.join(handler.run_folder, "tensorboard"))
     return original(logger)
+
+
+def progress(original: Any, *args: Any, **options: Any) -> Any:
+    """A bar that vanishes when it is full; none where the output is no terminal."""
+    return original(*args, **{**options, "leave": False, "disable": None})

@@ -24,10 +24,6 @@ def report(original: Any, **figures: Any) -> None:
         sys.modules["ray.tune"].report(**figures)
 
 
-def progress(original: Any, *args: Any, **options: Any) -> Any:
-    return original(*args, **{**options, "leave": False, "disable": None})
-
-
 def run_kmeans(original: Any, self: Any, x: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     try:
         import faiss
