@@ -58,6 +58,12 @@ class RunSettings(SettingsModel):
         compared=False,
         with_data=False,
     )
+    log_mlflow: bool | None = setting(
+        False,
+        "Write the finished run to MLflow: settings, figures by epoch, files (MLFLOW_TRACKING_URI says where).",
+        compared=False,
+        with_data=False,
+    )
     record_run: bool | None = setting(
         None, "Leave a run folder also of RecBole's models; the commands set it.", compared=False, with_data=False
     )

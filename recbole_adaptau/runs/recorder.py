@@ -23,6 +23,7 @@ from ..training.interrupt import Stopped, StopRequest
 from ..training.log import epoch_line, say
 from ..training.toplists import group_statistics
 from .folder import RunFolder
+from .mlflow_log import log_run, need_mlflow
 from .temperature_check import calibrated_temperatures, temperature_advice
 from .tested import KeepingEvaluator, tested_users
 
@@ -59,6 +60,8 @@ class RunRecorder(Trainer):
         self._stopped_by: str | None = None
         self._seconds: list[float] = []  # of the epochs made here
         self._stop = stop = StopRequest()
+        if config["log_mlflow"]:
+            need_mlflow()
         if self.run is not None:
             self.saved_model_file = str(self.run.best)
             for optimiser in self._optimisers().values():
@@ -175,11 +178,19 @@ class RunRecorder(Trainer):
                     self.run.write_tested(tested)
                 summary = self._summary(self.run, result)
                 self.run.finish(summary)
+                if self.config["log_mlflow"]:
+                    self._log_to_mlflow(self.run)
                 if advice := temperature_advice(summary):
                     self.logger.info(advice)  # the command's last lines have it too
         finally:
             self.evaluator = evaluator
         return result
+
+    def _log_to_mlflow(self, run: RunFolder) -> None:
+        try:
+            say(f"logged to MLflow as run {log_run(run)}")
+        except Exception as error:  # a server's fault is no fault of the run, which is complete
+            self.logger.warning(f"not logged to MLflow: {str(error).partition(chr(10))[0]}")
 
     def _full_sort_batch_eval(self, batched_data: Any) -> Any:
         self._stop.check()

@@ -40,7 +40,7 @@ def epoch_line(record: dict[str, object], metric: str, is_best: bool, epochs: in
     losses = loss if isinstance(loss, list) else [loss]
     number, width = int(str(record["epoch"])), len(str(epochs))
     parts = [f"epoch {number:>{width}} ({number + 1:>{width}}/{epochs})"]  # RecBole and result.json count from 0
-    parts.append("loss " + " + ".join(f"{float(str(value)):.4g}" for value in losses))
+    parts.append("loss " + " + ".join(f"{float(str(value)):#.4g}" for value in losses))
     if "valid_score" in record:
         parts.append(f"{metric} {float(str(record['valid_score'])):.4f}{' best' if is_best else '     '}")
     if "tau_0" in record:

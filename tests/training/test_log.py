@@ -31,7 +31,7 @@ def test_one_line_an_epoch():
     line = epoch_line({**record, "tau_0": 0.2}, "ndcg@20", True, 50, 65.0)
     assert line == "epoch  6 ( 7/50)  loss 12.35  ndcg@20 0.2500 best  tau_0 0.200  1.5 s  at most 65 s left"
     bare = epoch_line({"epoch": 49, "train_loss": [1.0, 2.0], "train_seconds": 2.0}, "ndcg@20", False, 50, 0.0)
-    assert bare == "epoch 49 (50/50)  loss 1 + 2  2.0 s"
+    assert bare == "epoch 49 (50/50)  loss 1.000 + 2.000  2.0 s"
 
 
 def trained(capsys, *words: str) -> tuple[str, str]:
