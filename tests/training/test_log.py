@@ -1,6 +1,7 @@
 """What a run shows on the screen, and what goes to run.log alone."""
 
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_the_screen_has_a_line_an_epoch_and_the_log_has_everything(capsys):
     finally:
         for handler in [handler for handler in root.handlers if handler not in handlers]:
             root.removeHandler(handler)
-    shown = [line.split("\033[")[-1].partition("m")[2] or line for line in error.splitlines()]
+    shown = [line for line in re.sub(r"\x1b\[[\d;]*m", "", error).splitlines() if line]
     assert len(shown) < 8, error
     assert [line.split("  ")[0] for line in shown if line.startswith("epoch")] == ["epoch 0 (1/2)", "epoch 1 (2/2)"]
     assert "at most" in error and "positives: 100,000 of 100,000" in error and "train_batch_size" not in error
