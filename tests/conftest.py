@@ -1,15 +1,51 @@
 """Shared by all tests: small planted data, and a RecBole that neither reads our arguments nor writes here."""
 
 import os
+import random
 import sys
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import psutil
 import pytest
 
 # Before torch starts its pool: two test processes with one thread each beat two with two on two cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+# A busy machine is no fault: no example has a time to keep.
+hypothesis.settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
+hypothesis.settings.load_profile("untimed")
+
+# What takes longest, by how its id begins: left out of `make test`, run by `make test-all`.
+SLOW = (
+    "tests/e2e/test_cli.py::test_ctrl_c_says_how_to_go_on_and_going_on_works",
+    "tests/e2e/test_experiments.py::test_runs_side_by_side_come_to_the_same",
+    "tests/e2e/test_experiments.py::test_sigterm_ends_runs_side_by_side_and_says_how_to_go_on",
+    "tests/e2e/test_guide.py",
+    "tests/e2e/test_leaderboard.py::test_interrupted_and_continued_it_comes_to_the_same",
+    "tests/e2e/test_leaderboard.py::test_the_examples_run",
+    "tests/e2e/test_paper.py::test_all_experiments_share_their_runs_and_write_all_files",
+    "tests/e2e/test_ranks.py",
+    "tests/e2e/test_soak.py",
+    "tests/e2e/test_wheel.py",
+    "tests/patches/test_training.py::test_recboles_models_train_test_and_load_on_ml_100k",
+)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="Run the tests in a random order.")
+
+
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+    if config.option.shuffle is not None:
+        random.Random(config.option.shuffle).shuffle(items)
 
 
 @pytest.fixture(autouse=True)

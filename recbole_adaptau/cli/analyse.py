@@ -5,9 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..files import need_parent
-from ..reporting.analysis import files
-from ..reporting.saved_run import SavedRun
-from ..reporting.tables import write
 from .command import exit_code, need_matplotlib, new_parser
 
 PROGRAM = "recbole-adaptau analyse"
@@ -25,6 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _analyse(words: list[str]) -> None:
     args = parser().parse_args(words)
     need_matplotlib()
+    from ..reporting.analysis import files  # after --help, which needs no PyTorch
+    from ..reporting.saved_run import SavedRun
+    from ..reporting.tables import write
+
     output = args.output or args.run_folder / "analysis"
     need_parent(output, "--output")
     for name, content in files(SavedRun(args.run_folder), SavedRun(args.against) if args.against else None).items():

@@ -7,11 +7,10 @@ import select
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from logging import NOTSET, disable
 from typing import Any, NoReturn
 
-from ..errors import AdapTauError, OptionError, did_you_mean
+from ..errors import AdapTauError, OptionError, did_you_mean, need
 
 PROGRAM = "recbole-adaptau"
 # What `exit_code` says of an interrupted study; {command} is the command as it was typed.
@@ -95,8 +94,7 @@ def new_parser(prog: str, description: str, epilog: str, **more: Any) -> Parser:
 
 
 def need_matplotlib() -> None:
-    if find_spec("matplotlib") is None:
-        raise OptionError("pictures need matplotlib: pip install 'recbole_adaptau[plot]'.")
+    need("matplotlib", "pictures need", "plot")
 
 
 def _nobody_reads() -> bool:

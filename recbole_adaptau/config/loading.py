@@ -3,6 +3,7 @@
 import hashlib
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def load_defaults(config: Config, model_class: Any, model: str, dataset: str) ->
         general = {name for settings in keys.GENERAL for name in settings.model_fields}
         values.update({name: value for name, value in declared.items() if ours or name not in general})
     if not ours and given.get("record_run"):
-        values["run_root"] = "runs"
+        values.update(run_root="runs", topk=list(RecboleSettings.defaults()["topk"]))  # as ours report
     own = PROPERTIES / "model" / f"{model}.yaml"
     if ours or own.is_file():
         values.update(read_yaml(own if own.is_file() else PROPERTIES / "model" / "AdapTau.yaml"))
@@ -39,7 +40,7 @@ def load_defaults(config: Config, model_class: Any, model: str, dataset: str) ->
         parts, settings = open_recipe(given.get("recipe", "none"))
         values.update(settings, recipe_parts=[name for name in parts if fits(name, model_class, given["recipe"])])
     if given.get("preset"):
-        values.update(_preset(str(given["preset"]), model, dataset))
+        values.update(_preset(str(given["preset"]), model, dataset, given))
     data_path = given.get("data_path", values["data_path"])
     if not isinstance(data_path, str | Path):
         raise OptionError(f"data_path = {data_path!r}: must be the path of the folder that holds the datasets.")
@@ -81,13 +82,17 @@ def settle(config: Config) -> None:
     for key in keys.INTERNAL:
         config.final_config_dict.pop(key, None)
     if config["run_root"] and not config["run_folder"]:
-        config["run_folder"] = str(_new_run_folder(config))
+        settings = sorted(config.final_config_dict.items(), key=lambda item: item[0])
+        config["run_folder"] = str(new_run_folder(config["run_root"], config["dataset"], config["model"], settings))
     if config["run_folder"]:
         config["checkpoint_dir"] = config["run_folder"]
 
 
-def _preset(name: str, model: str, dataset: str) -> dict[str, Any]:
-    """A preset's settings: the common ones, then those for the model, then for the model on the dataset."""
+def _preset(name: str, model: str, dataset: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A preset's settings: the common ones, then those for the model, then for the model on the dataset.
+
+    A preset that has settings for datasets is refused for others, unless all that they set for each is given.
+    """
     known = {path.stem: path for path in (PROPERTIES / "preset").glob("*.yaml")}
     path = known.get(name, Path(name))
     if not path.is_file():
@@ -100,7 +105,16 @@ def _preset(name: str, model: str, dataset: str) -> dict[str, Any]:
     special = settings.pop("by_run", {})
     if not isinstance(special, dict) or not all(isinstance(part, dict) for part in special.values()):
         raise OptionError(f"{path}: by_run must hold, for each model or model/dataset, settings of its own.")
-    return settings | special.get(model, {}) | special.get(f"{model}/{dataset}", {})
+    by_dataset = {run: own for run, own in special.items() if "/" in run}
+    if by_dataset and f"{model}/{dataset}" not in by_dataset:
+        needed = sorted(set.intersection(*(set(own) for own in by_dataset.values())))
+        missing = [key for key in needed if key not in given]
+        if missing:
+            raise OptionError(
+                f"preset = {name} has settings for {', '.join(sorted(by_dataset))}, and none for {model}/{dataset}: "
+                f"use --preset=paper, or give {' and '.join('--' + key for key in missing)} yourself."
+            )
+    return settings | special.get(model, {}) | by_dataset.get(f"{model}/{dataset}", {})
 
 
 def _set_split(config: Config) -> None:
@@ -115,13 +129,12 @@ def _set_split(config: Config) -> None:
         )
 
 
-def _new_run_folder(config: Config) -> Path:
-    """run_root/dataset/model/time-hash: new for every run and sorted by time."""
-    settings = repr(sorted(config.final_config_dict.items(), key=lambda item: item[0]))
+def new_run_folder(root: str | Path, dataset: str, model: str, settings: Any) -> Path:
+    """root/dataset/model/time-hash: new for every run and sorted by time."""
     # The process and the nanosecond are in it too: many runs of the same settings may start in the same second.
-    settings += f"{os.getpid()} {time.time_ns()}"
-    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{hashlib.sha256(settings.encode()).hexdigest()[:6]}"
-    parent = Path(config["run_root"]) / config["dataset"] / config["model"]
+    told = f"{settings!r}{os.getpid()} {time.time_ns()}"
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{hashlib.sha256(told.encode()).hexdigest()[:6]}"
+    parent = Path(root) / dataset / model
     folder, number = parent / name, 1
     while folder.exists():
         number += 1

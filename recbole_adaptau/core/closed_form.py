@@ -56,6 +56,11 @@ def positive_moments(
     return mean, max(square / len(pair_users) - mean * mean, 0.0)
 
 
+def quantile(values: Tensor, share: float) -> float:
+    """The value below which a share of the given ones lies; `torch.quantile` refuses more than 16 million."""
+    return float(np.quantile(values.cpu().numpy(), share))
+
+
 def log_odds(n_users: int, n_items: int, n_positives: int) -> float:
     """log(n·m / 2|D|): positive exactly when the data is sparser than one half."""
     return math.log(n_users * n_items / (2.0 * n_positives))

@@ -28,6 +28,15 @@ class Component(nn.Module):
         return {}
 
 
+def versions(module: nn.Module) -> tuple[Any, ...]:
+    """Differs once a parameter or a buffer of the module has been written to; a fused optimiser's writes do not count.
+
+    Tensors made under `torch.inference_mode` have no version, and nothing outside of that mode writes to them.
+    """
+    tensors = (*module.parameters(), *module.buffers())
+    return tuple((t.data_ptr(), None if t.is_inference() else t._version) for t in tensors)
+
+
 Kind = TypeVar("Kind", bound=type[Component])
 
 

@@ -14,21 +14,24 @@ def unit_rows(x: Tensor) -> Tensor:
 
 
 class _UnitRows(torch.autograd.Function):
-    """y = x / |x|; backward is (g − y (y·g)) / |x|. Rows shorter than 1e-12 are divided by that, as there."""
+    """y = x / |x|; backward is (g − y (y·g)) / |x|. Rows shorter than 1e-12 are divided by that, as there.
+
+    Where the type holds no such number, as float16, the least is its smallest normal one: a row of zeros stays zeros.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        inverse = length.clamp_min(1e-12).reciprocal()
-        unit = x * inverse
-        ctx.save_for_backward(unit, inverse)
+        ctx.least = max(1e-12, torch.finfo(x.dtype).tiny)
+        unit = x * length.clamp_min(ctx.least).reciprocal()
+        ctx.save_for_backward(unit, length)
         return unit
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        unit, inverse = ctx.saved_tensors
+        unit, length = ctx.saved_tensors
         along = (unit * grad).sum(-1, keepdim=True)
         # A row that was too short is not of length 1: it was scaled by a constant, and nothing is projected away.
-        along = torch.where(inverse < 1e12, along, 0.0)
-        return torch.addcmul(grad, unit, along, value=-1.0).mul_(inverse)
+        along = torch.where(length > ctx.least, along, 0.0)
+        return torch.addcmul(grad, unit, along, value=-1.0).mul_(length.clamp_min(ctx.least).reciprocal())

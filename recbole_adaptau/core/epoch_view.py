@@ -75,7 +75,7 @@ class EpochView:
         """The difference of the mean added logit over the training positives and over the catalogue."""
         if self.item_logits is None:
             return 0.0
-        counts, added = self.interactions.item_counts.double(), self.item_logits.double()
+        counts, added = self.interactions.item_counts, self.item_logits.double()
         return ((counts * added).sum() / counts.sum() - added[1:].mean()).item()
 
     @property
@@ -156,12 +156,12 @@ class EpochView:
         Shape: user ids [B], temperatures [B] → [B].
         """
         users, items = self.embeddings
-        added = items.new_zeros(len(items)) if self.item_logits is None else self.item_logits
+        added = items.new_zeros(len(items)) if self.item_logits is None else self.item_logits.to(items)
         everything = candidate_logsumexp(users[chosen], items[1:], temperatures, added[1:])
         rows, positives = self.interactions.positives_of(chosen)
         scores = (users[chosen[rows]] * items[positives]).sum(1)
+        shares = torch.exp(scores / temperatures[rows] + added[positives] - everything[rows])
         # At most 1, whatever the rounding of scores without bound (nothing normalised) makes of the difference.
-        shares = torch.exp((scores / temperatures[rows] + added[positives] - everything[rows]).clamp_max(0.0))
         return torch.zeros_like(temperatures).index_add(0, rows, shares).clamp_max(1.0)
 
     @cached_property

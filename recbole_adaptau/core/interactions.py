@@ -57,7 +57,7 @@ class Interactions(nn.Module):
     def user_weights(self, balance: float) -> Tensor:
         """[n_users] each user's count ** -balance, scaled so that the mean over all positives is 1; 0 without any."""
         counts = self.user_counts.double()
-        weights = torch.where(counts > 0, counts.clamp_min(1.0) ** -balance, 0.0)
+        weights = torch.where(counts > 0, counts**-balance, 0.0)
         return (weights * counts.sum() / (weights * counts).sum()).float()
 
     def matrix(self) -> sp.csr_array:

@@ -43,16 +43,19 @@ def candidate_logsumexp(
         users: [B, d].
         candidates: [M, d].
         tau: [B], one temperature per row; gradients flow to it.
-        log_weight: [M], log w_j (popularity, repeated draws, log-probability correction); None for w = 1.
+        log_weight: [M], log w_j (popularity, repeated draws, log-probability correction); None for w = 1. Weights
+            multiply exponentials: where the largest logit has a weight 10^30 times below the largest, it underflows.
         hits: (rows [H], columns [H]), the scores to leave out.
         max_logit: What |u·c| / tau cannot exceed, where that is known: if its exponentials cannot overflow, no
             row's largest logit need be found and taken off first.
         max_scores: Bound on the scores held at once.
 
     Returns:
-        [B]; `-inf` where all were left out.
+        [B]; `-inf` where all were left out, or weigh nothing, or none were given.
     """
-    shifted = not max_logit + math.log(max(len(candidates), 1)) < MAX_EXPONENT
+    if not len(candidates):
+        return torch.full_like(tau, -torch.inf)
+    shifted = not max_logit + math.log(len(candidates)) < MAX_EXPONENT
     lse: Tensor = _CandidateLogSumExp.apply(users, candidates, tau, log_weight, hits, shifted, max_scores)
     return lse
 
@@ -83,7 +86,7 @@ class _CandidateLogSumExp(torch.autograd.Function):
             largest: Tensor | float = 0.0
             weight = candidates.new_ones(len(candidates))
             if log_weight is not None:
-                largest = log_weight.to(wide).max()
+                largest = log_weight.to(wide).max().nan_to_num(neginf=0.0)  # all may weigh nothing
                 weight = torch.exp(log_weight.to(wide) - largest)
             running = _RunningLogSumExp(users, shifted)
             scores = _borrowed(users, len(users) * _width(ctx.chunks))
@@ -113,7 +116,8 @@ class _CandidateLogSumExp(torch.autograd.Function):
             grad_candidates = _transposed_product(exponentials, users * factor.unsqueeze(1))
             ctx.kept = None  # the memory goes to the next batch; a second backward pass computes the scores again
         else:
-            offset = torch.where(torch.isneginf(lse), 0.0, lse).mul(LOG2_E).unsqueeze(1)
+            # exp2 of -inf is 0: a row without any negative has no gradient.
+            offset = torch.where(torch.isneginf(lse), torch.inf, lse).mul(LOG2_E).unsqueeze(1)
             scaled, factored = users * (LOG2_E / tau).unsqueeze(1), users * factor.unsqueeze(1)
             summed = torch.zeros_like(users)
             grad_candidates = torch.empty_like(candidates)
@@ -150,7 +154,7 @@ def _chunks(rows: int, columns: int, max_scores: int, hits: tuple[Tensor, Tensor
 
 def _width(chunks: list[Chunk]) -> int:
     """The columns of the widest chunk, which is the first."""
-    return chunks[0][0].stop if chunks else 0
+    return chunks[0][0].stop
 
 
 def _chunk_logits(scaled_users: Tensor, candidates: Tensor, chunk: Chunk, memory: Tensor) -> Tensor:
@@ -186,7 +190,8 @@ def _borrowed(like: Tensor, number: int) -> Tensor:
         memory = _spare.pop()  # nobody else has it now
         if memory.dtype == like.dtype and len(memory) >= number:
             return memory
-    return like.new_empty(number)
+    with torch.inference_mode(False):  # memory made in that mode could not be written to outside of it
+        return like.new_empty(number)
 
 
 def _given_back(memory: Tensor) -> None:

@@ -2,7 +2,7 @@
 
 Three modes share their candidates over the batch (`shared`, `in_batch`, `full`) and become one matrix product;
 `per_row` takes the negatives that came with the batch, M for each positive. A row's positive is never its own
-negative. Item 0, the padding, is never a candidate.
+negative, unless `own_positive` says so. Item 0, the padding, is never a candidate.
 """
 
 import math
@@ -17,6 +17,7 @@ from ..errors import OptionError
 from .component import Component, Registry
 from .interactions import Interactions
 from .logsumexp import candidate_logsumexp, row_logsumexp
+from .pairwise import PairMeans, candidate_pair_means
 from .settings import SettingsModel, setting
 
 
@@ -33,25 +34,50 @@ class Candidates:
         items: [M] different item ids.
         log_weight: [M] log of each item's weight in the sum, or None where all weigh 1.
         hits: (rows [H], columns [H]): the scores that are no negatives of their row.
+        again: [B] log of how often a row's own positive is its negative all the same, or None for never. With it every
+            row has one hit, its positive.
     """
 
     items: Tensor
     log_weight: Tensor | None
     hits: tuple[Tensor, Tensor]
+    again: Tensor | None = None
 
     def logsumexp(
         self, users: Tensor, items: Tensor, added: Tensor | None, max_logit: float = math.inf
     ) -> Callable[[Tensor], Tensor]:
         """As `ScoredBatch.logsumexp`. Shape: users [B, d], the candidates' embeddings [M, d], added [M]."""
+        weight, again = _sum(self.log_weight, added), self.again
+        if again is None:
+            return lambda tau: candidate_logsumexp(users, items, tau, weight, self.hits, max_logit)
+        columns, some = self.hits[1], ~torch.isneginf(again)
+        positive = (users * items[columns]).sum(1)
+        beside = again if added is None else again + added[columns]
+
+        def with_positive(tau: Tensor) -> Tensor:
+            others = candidate_logsumexp(users, items, tau, weight, self.hits, max_logit)
+            both = torch.logaddexp(others, torch.where(some, positive / tau + beside, 0.0))
+            return torch.where(some, both, others)
+
+        return with_positive
+
+    def pair_means(self, users: Tensor, items: Tensor, added: Tensor | None) -> PairMeans:
+        """As `ScoredBatch.pair_means`."""
         weight = _sum(self.log_weight, added)
-        return lambda tau: candidate_logsumexp(users, items, tau, weight, self.hits, max_logit)
+        return lambda positive, tau, function: candidate_pair_means(
+            users, items, positive, tau, function, weight, self.hits
+        )
 
     def scores(self, users: Tensor, items: Tensor, added: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """As `ScoredBatch.scores`."""
-        scores = users @ items.T
+        scores, weight = users @ items.T, _sum(self.log_weight, added)
+        if self.again is not None:
+            weight = scores.new_zeros(scores.shape) if weight is None else weight.expand(scores.shape).clone()
+            weight[self.hits] = self.again if added is None else self.again + added[self.hits[1]]
+            return scores, weight
         mask = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
         mask[self.hits] = True
-        return scores.masked_fill(mask, -torch.inf), _sum(self.log_weight, added)
+        return scores.masked_fill(mask, -torch.inf), weight
 
 
 @dataclass(frozen=True)
@@ -66,6 +92,9 @@ class RowNegatives:
         """As `ScoredBatch.logsumexp`. Shape: users [B, d], the negatives' embeddings [B · M, d], added [B, M]."""
         scores, _ = self.scores(users, items, added)
         return lambda tau: row_logsumexp(scores, tau, added)
+
+    def pair_means(self, users: Tensor, items: Tensor, added: Tensor | None) -> None:
+        """None: all scores stand at once anyhow."""
 
     def scores(self, users: Tensor, items: Tensor, added: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """As `ScoredBatch.scores`."""
@@ -112,6 +141,20 @@ class CandidateNegatives(Negatives):
 
     class Settings(SettingsModel):
         mask_hits: bool = setting(False, "Leave out candidates that are training positives of the row's user.")
+        own_positive: bool = setting(
+            False, "Whether a row's positive, drawn again, is one of its negatives too (the authors' code)."
+        )
+
+    @classmethod
+    def refuse(cls, values: Mapping[str, Any]) -> None:
+        super().refuse(values)
+        if values["mask_hits"] and values["own_positive"]:
+            raise OptionError(
+                "mask_hits = True leaves out every positive of the row's user, own_positive = True keeps one: set one "
+                "of them to False."
+            )
+
+    draws_positives = False  # whether a row's positive is among the candidates because of the row itself
 
     everything: Tensor
     column_of: Tensor
@@ -124,7 +167,8 @@ class CandidateNegatives(Negatives):
         q = self.probabilities()
         correction = None
         if q is not None and getattr(self.settings, "logq_correction", False):
-            correction = -torch.log(q.clamp_min(torch.finfo(q.dtype).tiny) * interactions.n_real_items).float()
+            # An item without a training positive can stand in a batch (one that was held out): it is like the rarest.
+            correction = -torch.log(q.clamp_min(q[q > 0].min()) * interactions.n_real_items).float()
         self.register_buffer("log_correction", correction, persistent=False)
 
     def draw(self, users: Tensor, positives: Tensor, sampled: Tensor | None = None) -> Candidates:
@@ -132,11 +176,16 @@ class CandidateNegatives(Negatives):
         log_weight = None if repeats is None else torch.log(repeats.float())
         if self.log_correction is not None:
             log_weight = _sum(log_weight, self.log_correction[items])
-        return Candidates(items, log_weight, self._hits(users, positives, items))
+        hits = self._hits(users, positives, items)
+        return Candidates(items, log_weight, hits, self.again(repeats, log_weight, hits))
 
     def candidates(self, positives: Tensor) -> tuple[Tensor, Tensor | None]:
         """Different item ids, and how often each was drawn (None: once each)."""
         return self.everything, None
+
+    def again(self, repeats: Tensor | None, log_weight: Tensor | None, hits: tuple[Tensor, Tensor]) -> Tensor | None:
+        """As `Candidates.again`; None, too, where `own_positive` means that there are no hits."""
+        return None
 
     def probabilities(self) -> Tensor | None:
         """[n_items] how likely each item is in a draw, where that differs between items."""
@@ -144,6 +193,8 @@ class CandidateNegatives(Negatives):
 
     def _hits(self, users: Tensor, positives: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
         self.column_of[items] = torch.arange(len(items), device=items.device)
+        if self.settings.own_positive and not self.draws_positives:
+            users, positives = users[:0], positives[:0]
         if self.settings.mask_hits:
             rows, hit_items = self.interactions.positives_of(users)
         else:
@@ -231,8 +282,16 @@ class InBatchNegatives(CandidateNegatives):
         if values["train_batch_size"] < 2:
             raise OptionError("negatives = in_batch needs train_batch_size of at least 2: a lone row has no negatives.")
 
+    draws_positives = True
+
     def candidates(self, positives: Tensor) -> tuple[Tensor, Tensor | None]:
         return torch.unique(positives, return_counts=True)
+
+    def again(self, repeats: Tensor | None, log_weight: Tensor | None, hits: tuple[Tensor, Tensor]) -> Tensor | None:
+        if not self.settings.own_positive or repeats is None or log_weight is None:
+            return None
+        others = torch.log((repeats[hits[1]] - 1).float())  # the other rows that have the same positive
+        return others if self.log_correction is None else log_weight[hits[1]] - torch.log(repeats[hits[1]]) + others
 
     def probabilities(self) -> Tensor | None:
         return self._shares(1.0)

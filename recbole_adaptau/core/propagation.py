@@ -70,6 +70,11 @@ class LayerMean(torch.autograd.Function):
         return mean
 
 
+def mean_of(layers: list[Tensor]) -> Tensor:
+    """Shape: L + 1 times [n, d] → [n, d]."""
+    return sum(layers[1:], layers[0]) / len(layers)
+
+
 class Propagation(nn.Module):
     """LightGCN's layer mean: (1 / (L + 1)) Σ_k A^k x with A = D^-1/2 (adjacency) D^-1/2.
 
@@ -134,7 +139,8 @@ class Propagation(nn.Module):
     def _scratch(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Two flat tensors of x's size to work in; not state, so neither buffers nor saved."""
         if self._buffers_for != (x.shape, x.dtype, x.device):
-            self._work = (torch.empty_like(x).view(-1), torch.empty_like(x).view(-1))
+            with torch.inference_mode(False):  # memory made in that mode could not be written to outside of it
+                self._work = (x.new_empty(x.numel()), x.new_empty(x.numel()))
             self._buffers_for = (x.shape, x.dtype, x.device)
         return self._work
 
@@ -144,9 +150,16 @@ class Propagation(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             if not (self.training and self.message_dropout > 0):
                 return LayerMean.apply(matrix, x, self.n_layers, self._scratch(x))
-            layer = total = x
-            for _ in range(self.n_layers):
-                layer = SymmetricProduct.apply(matrix, layer)
-                layer = F.dropout(layer, self.message_dropout, self.training)
-                total = total + layer
-            return total / (self.n_layers + 1)
+            return mean_of(self._layers(matrix, x))
+
+    def layers(self, x: Tensor) -> list[Tensor]:
+        """All layers, x first, whose mean `forward` gives. Shape: x [users + items, d] → L + 1 times the same."""
+        with torch.autocast(x.device.type, enabled=False):
+            return self._layers(self.matrix(), x)
+
+    def _layers(self, matrix: Tensor, x: Tensor) -> list[Tensor]:
+        layers = [x]
+        for _ in range(self.n_layers):
+            product = SymmetricProduct.apply(matrix, layers[-1])
+            layers.append(F.dropout(product, self.message_dropout, self.training))
+        return layers

@@ -172,6 +172,13 @@ def averaged(losses: Any, device: torch.device) -> Any:
     return tuple(mean) if isinstance(losses, tuple) else mean
 
 
+def add_up(tensors: Iterable[Tensor]) -> None:
+    """Overwrite tensors, in place, with their sums over the ranks."""
+    if is_active():
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+
+
 def share(tensors: Iterable[Tensor]) -> None:
     """Overwrite tensors, in place, with rank 0's."""
     if is_active():

@@ -15,7 +15,7 @@ from recbole.utils import InputType
 from torch import Tensor, nn
 
 from ..config.recipes import check_recipe
-from ..core.component import Registry
+from ..core.component import Registry, versions
 from ..core.cosine import unit_rows
 from ..core.epoch_view import EpochView
 from ..core.losses import LOSSES, ScoredBatch
@@ -87,7 +87,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         reg_weight: float = setting(
             0.0, "L2 on the batch's embeddings: weight * sum of squares / (2 * batch size).", ge=0.0, le=1e6
         )
-        reg_negatives: bool = setting(False, "Whether the negatives count in that L2 too.")
+        reg_negatives: bool = setting(False, "Whether each row's negatives count in that L2 too.")
 
     input_type = InputType.PAIRWISE
     makes_tables = True  # whether the two embedding tables are made here
@@ -241,12 +241,16 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             tau_0=self.strategy.tau_0,
             logsumexp=negatives.logsumexp(u, n, of_negatives, self._max_logit),
             scores=lambda: negatives.scores(u, n, of_negatives),
+            users=users,
+            pair_means=negatives.pair_means(u, n, of_negatives),
         )
+        if self.training:
+            self.strategy.observe(users, lambda tau: batch.logsumexp(tau) - batch.positive_at(tau))
         losses = self.loss(batch)
         weights = self._product_of(RecipePart.row_weights)
         if weights is not None:
             losses = losses * weights[users]
-        ranking = losses.mean() + self._regularisation(users, positives, negatives.items.reshape(-1))
+        ranking = losses.mean() + self._regularisation(users, positives, negatives.items)
         further = self.auxiliary_losses(users, positives)
         return (ranking, *further) if further else ranking
 
@@ -337,7 +341,9 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         user, positive = self.ego_embeddings(users, positives)
         squares = user.square().sum() + positive.square().sum()
         if self.settings.reg_negatives:
-            squares = squares + self.ego_embeddings(users, negatives)[1].square().sum()
+            # Negatives that all rows share count once for every row, as a row's own would on average.
+            times = len(users) if negatives.dim() == 1 else 1
+            squares = squares + times * self.ego_embeddings(users, negatives.reshape(-1))[1].square().sum()
         return self.settings.reg_weight * squares / (2 * len(users))
 
     @torch.no_grad()
@@ -367,12 +373,13 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         """[n_users] what f(u, i) is multiplied by in a user's scores, and so what is added to it."""
         return self._for_scores()[2]
 
+    @torch.inference_mode(False)  # a tensor made there could not be used in training later
     @torch.no_grad()
     def _for_scores(self) -> tuple[Tensor, Tensor, Tensor]:
-        """`test_embeddings` and `pair_scales`, computed once for as long as no parameter changes."""
-        # Versions catch weights loaded since; a fused optimiser does not count them up, but trains in between.
-        version = tuple((p.data_ptr(), p._version) for p in self.parameters())
-        if self._scored is None or self._scored[0] != version:
+        """`test_embeddings` and `pair_scales`, in evaluation once for as long as no parameter and no buffer changes."""
+        # Versions catch weights and temperatures set since; a fused optimiser does not count them up, but trains.
+        version = versions(self)
+        if self.training or self._scored is None or self._scored[0] != version:
             users, items = self._evaluated()
             scored = self._score_users(users)
             if self.settings.test_score == "cosine":

@@ -10,6 +10,7 @@ from recbole.model.loss import BPRLoss, EmbLoss
 from recbole.utils import InputType
 from torch import Tensor, nn
 
+from ..core.component import versions
 from ..core.propagation import Propagation
 from ..core.settings import SettingsModel, setting
 from ..data.positives import training_positives
@@ -48,7 +49,7 @@ class SimGCL(GeneralRecommender):
         self.user_embedding = nn.Embedding(self.n_users, s.embedding_size)
         self.item_embedding = nn.Embedding(self.n_items, s.embedding_size)
         self.bpr, self.l2 = BPRLoss(), EmbLoss()
-        self._scored: tuple[Tensor, Tensor] | None = None
+        self._scored: tuple[Any, tuple[Tensor, Tensor]] | None = None
         self.apply(xavier_uniform_initialization)
 
     def forward(self) -> tuple[Tensor, Tensor]:
@@ -109,9 +110,10 @@ class SimGCL(GeneralRecommender):
 
     @torch.no_grad()
     def _test_embeddings(self) -> tuple[Tensor, Tensor]:
-        if self._scored is None or self.training:
-            self._scored = self.forward()
-        return self._scored
+        version = versions(self)
+        if self.training or self._scored is None or self._scored[0] != version:
+            self._scored = version, self.forward()
+        return self._scored[1]
 
     def _tables(self) -> Tensor:
         return torch.cat([self.user_embedding.weight, self.item_embedding.weight])

@@ -63,7 +63,9 @@ class AdapTauTrainer(Trainer):
             self.logger.warning(set_color(advice, "yellow"))
         self.epoch_state = self._begin_epoch(epoch_idx)
         batches = Batches(train_data) if Batches.fits(train_data) else train_data
-        return super()._train_epoch(batches, epoch_idx, *args, **kwargs)
+        loss = super()._train_epoch(batches, epoch_idx, *args, **kwargs)
+        ranks.add_up(self.model.strategy.tallies())
+        return loss
 
     def _check_nan(self, loss: Tensor) -> None:
         """Also for an infinite loss, which RecBole lets pass, and in words that help."""
@@ -85,7 +87,8 @@ class AdapTauTrainer(Trainer):
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         state = self.model.begin_epoch(epoch_idx)
-        ranks.share(self.model.strategy.buffers())  # each rank drew items of its own for the users' losses
+        # Each rank drew items of its own for the users' losses and quantiles.
+        ranks.share([*self.model.strategy.buffers(), *self.model.loss.buffers()])
         self.logger.info(
             set_color(f"epoch {epoch_idx} temperature", "green")
             + f" [{self.model.strategy.describe()}, tau_u = {state['tau_u_min']:.4f} / {state['tau_u_mean']:.4f} / "

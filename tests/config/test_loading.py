@@ -107,10 +107,11 @@ def test_every_yaml_of_ours_builds_and_each_line_is_read(path):
     if path.parent.name == "preset":
         runs = [run.split("/") for run in content.setdefault("by_run", {"AdapTauMF": {}, "AdapTauLightGCN": {}})]
         for model, *dataset in runs:
-            config = Config(model, dataset[0] if dataset else "ml-100k", config_dict={"preset": path.stem})
+            given = {} if dataset else {"learning_rate": 0.01, "reg_weight": 0.1}
+            config = Config(model, dataset[0] if dataset else "ml-100k", config_dict={"preset": path.stem, **given})
             want = {**content, **content["by_run"].get(model, {})}
             want |= content["by_run"]["/".join([model, *dataset])]
-            want.pop("by_run")
+            want = {key: value for key, value in want.items() if key != "by_run"} | given
             assert {key: config[key] for key in want} == want
     elif path.parent.name == "recipe":
         config = Config("AdapTauMF", "ml-100k", config_dict={"recipe": path.stem})
@@ -144,7 +145,9 @@ def test_a_setting_declared_with_two_defaults_is_found(monkeypatch):
 
 def test_the_users_word_wins_over_preset_and_defaults(tmp_path):
     (tmp_path / "mine.yaml").write_text("user_beta: 3.0\nreg_weight: 1e-4\n")
-    config = Config("AdapTauMF", "ml-100k", ["mine.yaml"], {"preset": "authors", "user_beta": 4.0})
+    config = Config(
+        "AdapTauMF", "ml-100k", ["mine.yaml"], {"preset": "authors", "user_beta": 4.0, "learning_rate": 0.1}
+    )
     assert config["user_beta"] == 4.0 and config["reg_weight"] == 1e-4
     assert config["positive_tau"] == "tau_0", "from the preset"
     assert config["tau_min"] == 0.02, "from the defaults"

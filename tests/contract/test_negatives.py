@@ -48,6 +48,8 @@ class TestEveryMode:
     def test_an_epoch_depends_on_its_random_state_alone(self, name, board):
         sampled = {"distribution": "uniform", "sample_num": 3}
         changes = {"train_neg_sample_args": sampled} if NEGATIVES[name].takes_sampled else {}
+        if "num_negatives" in NEGATIVES[name].Settings.model_fields:
+            changes["num_negatives"] = 9  # less than the catalogue
         built = build("AdapTauMF", {**board, "negatives": name, **changes})
         batch = next(iter(built.train))
         losses = []

@@ -8,11 +8,17 @@ import torch
 import torch.nn.functional as F
 from scipy.optimize import minimize_scalar
 
+from recbole_adaptau.core import calibration as module
 from recbole_adaptau.core.calibration import (
     LEAST_POSITIVES,
+    MAX_SCORES,
+    MOST_ROWS,
     Calibration,
     HeldOut,
     calibration,
+    newton_step,
+    nll_derivatives,
+    rows_at_once,
     spread_places,
     transfer_slope,
 )
@@ -107,6 +113,8 @@ def test_the_slope_of_held_out_losses():
     assert transfer_slope(x, -x) == 0.0
     assert transfer_slope(x, 2 * x) == 1.0
     assert transfer_slope(torch.ones(5), x[:5]) == 0.0
+    x = x.double()
+    assert transfer_slope(1e-3 * x + 5, 3e-4 * x + 7) == pytest.approx(0.3), "whatever the scale and the level"
 
 
 def test_places_are_spread_over_users():
@@ -124,6 +132,14 @@ def test_places_are_spread_over_users():
 @pytest.mark.parametrize("users", [np.repeat(np.arange(LEAST_POSITIVES - 1), 2), np.arange(5000)])
 def test_too_few_pairs_give_none(users):
     assert len(spread_places(users, 1000, seed=0)) == 0
+    assert len(spread_places(np.repeat(np.arange(LEAST_POSITIVES), 2), 1000, seed=0)) == LEAST_POSITIVES
+
+
+def test_which_users_come_first_is_chance():
+    users = np.repeat(np.arange(1000), 2)
+    chosen = [users[spread_places(users, 100, seed)] for seed in range(20)]
+    assert np.concatenate(chosen).mean() == pytest.approx(500, abs=40), "100 of the first users would have 50"
+    assert all(len(set(one)) == 100 for one in chosen)
 
 
 def test_a_split_loses_no_pair():
@@ -136,3 +152,82 @@ def test_a_split_loses_no_pair():
     assert len(HeldOut.split(data, 0.5, 70, seed=3)[1]) == 70
     unsplit, nothing = HeldOut.split(data, 0.01, 1024, seed=3)
     assert unsplit is data and nothing is None
+
+
+def moments(scale, scores, target, added):
+    """Mean and variance of the scores under softmax(scale · scores + added), and the target's score, in float64."""
+    weights = np.exp(scale * scores + added)
+    p = weights / weights.sum()
+    mean = float(p @ scores)
+    return mean - scores[target], float(p @ scores**2) - mean**2
+
+
+@pytest.mark.parametrize("with_added", [False, True])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_step_is_newtons_from_both_starts_of_the_positives_that_the_seed_draws(monkeypatch, with_added, steps):
+    """Users with several training positives, two rows at a time: training positives of every second pair of rows."""
+    monkeypatch.setattr(module, "MOST_ROWS", 2)
+    g = torch.Generator().manual_seed(2)
+    users, items = torch.randn(8, 3, generator=g), torch.randn(13, 3, generator=g)
+    f = (users.double() @ items.double().T).numpy()[:, 1:]
+    liked = 1 + np.argsort(-f, axis=1)  # each user's items from the best score to the worst
+    pairs = [(u, int(liked[u, 1 + 2 * k])) for u in range(1, 8) for k in range(2 + u % 3)]
+    data = Interactions(*np.array(pairs).T, 8, 13)
+    who = torch.tensor([3, 1, 7, 2, 6, 5, 4])
+    what = torch.tensor([int(liked[u, 2 + u % 4]) for u in who.tolist()])
+    added = torch.linspace(0.3, -0.4, 13) if with_added else None
+    start = calibration((users, items), data, (who, what), added, Calibration(1.5, 0.8), 20, seed=10)
+    start = Calibration(start.new * 1.2, start.trained * 0.8)  # near the minimum: no step is cut short
+    found = calibration((users, items), data, (who, what), added, start, steps, seed=11)
+    chance = torch.rand(7, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
+    extra = np.zeros(12) if added is None else added[1:].double().numpy()
+    own = {u: sorted({i for v, i in pairs if v == u}) for u in range(1, 8)}
+    drawn = [own[u][int(c * len(own[u]))] for u, c in zip(who.tolist(), chance.tolist(), strict=True)]
+    assert drawn != [own[u][0] for u in who.tolist()], "a draw, not the first"
+    new, trained = 1 / start.new, 1 / start.trained
+    for _ in range(steps):
+        of_new = [moments(new, f[u], i - 1, extra) for u, i in zip(who.tolist(), what.tolist(), strict=True)]
+        measured = [(u, i) for row, (u, i) in enumerate(zip(who.tolist(), drawn, strict=True)) if row // 2 % 2 == 0]
+        of_trained = [moments(trained, f[u], i - 1, extra) for u, i in measured]
+        after = [s - sum(d for d, _ in ds) / sum(v for _, v in ds) for s, ds in ((new, of_new), (trained, of_trained))]
+        assert all(s / 2 < next_s < 2 * s for s, next_s in zip((new, trained), after, strict=True))
+        new, trained = after
+    assert (found.new, found.trained) == pytest.approx((1 / new, 1 / trained), rel=1e-4)
+
+
+def test_derivatives_of_the_nll_against_the_definitions():
+    """With the same added logits for all, or a row's own; the scores stay as they were."""
+    g = torch.Generator().manual_seed(0)
+    scores, targets, added = torch.randn(3, 5, generator=g), torch.tensor([4, 0, 2]), torch.randn(3, 5, generator=g)
+    before = scores.clone()
+    for given in (None, added[0], added):
+        rows = torch.zeros(3, 5) if given is None else given.expand(3, 5)
+        of_rows = [
+            moments(1.7, row.double().numpy(), int(target), extra.double().numpy())
+            for row, target, extra in zip(scores, targets, rows, strict=True)
+        ]
+        want = np.sum(of_rows, axis=0)
+        assert nll_derivatives(1.7, scores, targets, given).tolist() == pytest.approx(want.tolist(), rel=1e-5)
+    assert torch.equal(scores, before)
+
+
+def test_a_step_goes_no_further_than_a_factor_of_two():
+    assert newton_step(2.0, torch.tensor([0.3, 0.5])) == pytest.approx(2.0 - 0.3 / 0.5, rel=1e-6)
+    assert newton_step(2.0, torch.tensor([9.0, 1.0])) == 1.0 and newton_step(2.0, torch.tensor([-9.0, 1.0])) == 4.0
+    assert newton_step(2.0, torch.tensor([-1.0, 0.0])) == 4.0, "no curvature"
+
+
+def test_rows_at_once_fill_the_memory_and_are_at_least_one():
+    assert rows_at_once(10) == MOST_ROWS and rows_at_once(MAX_SCORES // 5) == 5 and rows_at_once(2 * MAX_SCORES) == 1
+
+
+def test_held_out_pairs_in_parts(monkeypatch):
+    monkeypatch.setattr(module, "MOST_ROWS", 3)
+    held = HeldOut(torch.arange(1, 8), torch.arange(11, 18), 30)
+    assert [(who.tolist(), what.tolist()) for who, what in held.parts()] == [
+        ([1, 2, 3], [11, 12, 13]), ([4, 5, 6], [14, 15, 16]), ([7], [17]),
+    ]  # fmt: skip
+    assert held.contains(torch.tensor([1, 2, 7, 7]), torch.tensor([11, 11, 17, 18])).tolist() == [
+        True, False, True, False,
+    ]  # fmt: skip
+    assert not held.contains(torch.tensor([29]), torch.tensor([29])).any(), "behind the last key"

@@ -16,6 +16,7 @@ from recbole_adaptau.core.closed_form import (
     log_odds,
     positive_moments,
     positive_sums,
+    quantile,
     user_taus,
 )
 
@@ -42,6 +43,7 @@ def test_moments_equal_brute_force_over_all_pairs(n, m, d, seed):
     assert variance_plus == pytest.approx(np.var(positive), abs=1e-12)
     indptr = torch.from_numpy(np.searchsorted(pairs[:, 0], np.arange(n + 1)))
     sums = positive_sums(users, items, indptr, i)
+    assert positive_sums(users.float(), items.float(), indptr, i).dtype == torch.float64
     for user in range(n):
         own = [score for (u, _), score in zip(pairs, positive, strict=True) if u == user]
         assert sums[user].item() == pytest.approx(sum(own), abs=1e-12)
@@ -164,3 +166,25 @@ def test_expected_gradient_equals_the_derivative():
     (gradient,) = torch.autograd.grad(loss, scores)
     mass = (torch.softmax(scores.detach() / tau[:, None], 1) * positive).sum(1)
     assert torch.allclose(expected_gradient(mass, tau, 11), gradient.abs().mean(1))
+
+
+def test_quantiles_of_more_values_than_torch_takes():
+    values = torch.zeros(2**24 + 1, dtype=torch.uint8)
+    values[-(2**23) :] = 1
+    assert quantile(values, 0.25) == 0 and quantile(values, 0.75) == 1
+    few = torch.tensor([3, 1, 2, 10])
+    assert quantile(few, 0.3) == pytest.approx(torch.quantile(few.double(), 0.3).item())
+
+
+def test_a_small_variance_beside_a_large_mean_is_not_rounded_away():
+    """Scores of float32 about 100, added up and squared in float64."""
+    items = 100 + 0.05 * torch.randn(5000, 1, generator=torch.Generator().manual_seed(0))
+    users, every = torch.ones(1, 1), torch.arange(5000)
+    scores = items.double().numpy()
+    mean, variance = positive_moments(users, items, torch.zeros(5000, dtype=torch.long), every)
+    assert (mean, variance) == pytest.approx((scores.mean(), scores.var()), rel=1e-6)
+    assert all_pair_moments(users, items) == pytest.approx((scores.mean(), scores.var()), rel=1e-6)
+
+
+def test_no_gap_at_all_gives_the_lower_bound_in_both_forms():
+    assert global_tau(0.0, 2.0, 0.03, 1.0) == global_tau(0.0, 2.0, 0.03, 1.0, variance_gap=0.1) == 0.03

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recbole_adaptau.core import logsumexp
 from recbole_adaptau.core.cosine import unit_rows
 from recbole_adaptau.core.logsumexp import candidate_logsumexp, row_logsumexp
 from recbole_adaptau.core.losses import softmax_loss
@@ -177,3 +178,136 @@ def test_unit_rows_and_its_gradient_are_those_of_normalize():
     (ours,) = torch.autograd.grad((unit_rows(x) * weights).sum(), x)
     (theirs,) = torch.autograd.grad((F.normalize(x, dim=1) * weights).sum(), x)
     assert torch.allclose(ours, theirs)
+    stacked = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.allclose(unit_rows(stacked), F.normalize(stacked, dim=-1))
+    assert torch.autograd.gradcheck(unit_rows, stacked)
+
+
+@pytest.mark.parametrize("max_scores", [1 << 20, 3])
+@pytest.mark.parametrize("weights", ["no candidates", "all weigh nothing"])
+def test_nothing_to_sum_is_minus_infinity_and_has_no_gradient(weights, max_scores):
+    """Logits of 200 besides: their exponentials overflow, and must not come back as NaN times a weight of 0."""
+    users, candidates, tau = torch.ones(2, 3), torch.ones(5, 3), torch.full((2,), 0.015)
+    log_weight = torch.full((5,), -math.inf)
+    if weights == "no candidates":
+        candidates, log_weight = candidates[:0], log_weight[:0]
+    given = [tensor.requires_grad_() for tensor in (users, candidates, tau)]
+    lse = candidate_logsumexp(*given, log_weight, max_scores=max_scores)
+    assert torch.isneginf(lse).all()
+    loss = softmax_loss(torch.ones(2) / tau, lse, False).sum()
+    assert loss == 0
+    if loss.requires_grad:
+        found = torch.autograd.grad(loss, given, allow_unused=True)
+        assert all(gradient is None or not gradient.any() for gradient in found)
+
+
+@pytest.mark.parametrize("max_scores", [1 << 20, 9])
+def test_memory_kept_in_inference_mode_does_not_break_training(max_scores):
+    users, candidates, tau, *_ = inputs(0)
+    with torch.inference_mode():
+        first = candidate_logsumexp(users, candidates, tau, max_scores=max_scores)
+    second = candidate_logsumexp(users, candidates, tau, max_scores=max_scores)
+    second.sum().backward()
+    assert torch.equal(first, second) and torch.isfinite(users.grad).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_unit_rows_of_zero_and_tiny_rows_in_every_precision(dtype):
+    """A row of zeros stays zeros. A row too short to have a direction is only scaled: its gradient is not projected."""
+    least = max(1e-12, torch.finfo(dtype).tiny)
+    x = torch.tensor([[0.0, 0.0], [least / 4, 0.0], [3.0, 4.0]], dtype=dtype, requires_grad=True)
+    unit = unit_rows(x)
+    assert unit[0].tolist() == [0.0, 0.0] and unit[2].tolist() == pytest.approx([0.6, 0.8], rel=1e-2)
+    assert unit[1].tolist() == pytest.approx([0.25, 0.0], rel=1e-2)
+    (gradient,) = torch.autograd.grad(unit, x, torch.tensor([[least, 0.0], [least, 0.0], [1.0, 0.0]], dtype=dtype))
+    assert gradient[:2].flatten().tolist() == pytest.approx([1.0, 0.0, 1.0, 0.0], rel=1e-2)
+    assert gradient[2].tolist() == pytest.approx([(1 - 0.36) / 5, -0.48 / 5], rel=2e-2)
+
+
+def test_many_candidates_just_below_the_largest_logit_do_not_overflow():
+    """Each exponential fits into float32, their sum does not."""
+    users, candidates = torch.ones(2, 1), torch.full((20_000, 1), 79.5)
+    got = candidate_logsumexp(users, candidates, torch.ones(2), max_logit=79.5)
+    assert got.tolist() == pytest.approx([79.5 + math.log(20_000)] * 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("max_scores", [1 << 20, 4])
+@pytest.mark.parametrize(("tau", "reach"), [(1.0, 150.0), (0.01, 30.0)])
+def test_weights_and_logits_far_apart_in_float32(max_scores, tau, reach):
+    """Weights from e^-reach to e^reach and logits of ±1 / tau beside the naive sum in float64."""
+    g = torch.Generator().manual_seed(0)
+    users, candidates = (F.normalize(torch.randn(n, 3, generator=g), dim=1) for n in (3, 8))
+    log_weight = torch.linspace(-reach, reach, 8)
+    given = [tensor.requires_grad_() for tensor in (users, candidates, torch.full((3,), tau))]
+    got = candidate_logsumexp(*given, log_weight, max_scores=max_scores)
+    exact = [tensor.detach().double().requires_grad_() for tensor in given]
+    want = torch.logsumexp(exact[0] @ exact[1].T / exact[2].unsqueeze(1) + log_weight.double(), 1)
+    torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-4)
+    for ours, naive in zip(torch.autograd.grad(got.sum(), given), torch.autograd.grad(want.sum(), exact), strict=True):
+        torch.testing.assert_close(ours.double(), naive, rtol=1e-3, atol=1e-3)
+
+
+def test_small_sums_have_their_gradient():
+    """Logits far below zero, whose exponentials add up to less than 1, where nothing is taken off first."""
+    users = torch.ones(1, 1, dtype=torch.float64, requires_grad=True)
+    candidates = torch.tensor([[-5.0], [-6.0]], dtype=torch.float64)
+    lse = candidate_logsumexp(users, candidates, torch.ones(1, dtype=torch.float64), max_logit=6.0)
+    (gradient,) = torch.autograd.grad(lse.sum(), users)
+    share = 1 / (1 + math.exp(-1))
+    assert gradient.item() == pytest.approx(-5 * share - 6 * (1 - share))
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 6), st.integers(1, 12), st.integers(1, 30))
+def test_chunks_hold_no_more_scores_than_allowed_and_every_column_and_hit_once(rows, columns, most):
+    hits = [(r, c) for r in range(rows) for c in range(columns) if (r + 2 * c) % 3 == 0]
+    given = tuple(torch.tensor(hits, dtype=torch.long).view(-1, 2).T)
+    chunks = logsumexp._chunks(rows, columns, most, given)
+    ranges = [range(columns)[part] for part, _, _ in chunks]
+    assert [c for part in ranges for c in part] == list(range(columns))
+    assert (
+        max(map(len, ranges))
+        == len(ranges[0])
+        == min(columns, max(most // max(rows, 1), 1))
+        == logsumexp._width(chunks)
+    )
+    found = {
+        (r, part.start + c) for part, who, what in chunks for r, c in zip(who.tolist(), what.tolist(), strict=True)
+    }
+    assert found == set(hits) and sum(len(who) for _, who, _ in chunks) == len(hits)
+    assert all(who is None and what is None for _, who, what in logsumexp._chunks(rows, columns, most, None))
+
+
+@pytest.mark.parametrize("max_scores", [1 << 20, 9])
+def test_scores_of_every_batch_stand_in_the_same_memory(monkeypatch, max_scores):
+    """Fresh memory would cost as much as the product. Without a gradient forward gives it back, with one backward."""
+    spare: list = []
+    monkeypatch.setattr(logsumexp, "_spare", spare)
+    places, written = set(), []
+    chunk_logits = logsumexp._chunk_logits
+
+    def watched(*given):
+        written.append(chunk_logits(*given))
+        return written[-1]
+
+    monkeypatch.setattr(logsumexp, "_chunk_logits", watched)
+    users, candidates, tau, *_ = inputs(0)
+    for _ in range(3):
+        candidate_logsumexp(users.detach(), candidates.detach(), tau.detach(), max_scores=max_scores)
+        places |= {memory.data_ptr() for memory in spare}
+        assert len(spare) == 1
+        lse = candidate_logsumexp(users, candidates, tau, max_scores=max_scores)
+        assert len(spare) == (0 if max_scores > 9 else 1), "kept for the backward pass, where all scores fit"
+        lse.sum().backward()
+        assert len(spare) == 1
+        places |= {memory.data_ptr() for memory in spare}
+    assert len(places) == 1 and {logits.data_ptr() for logits in written} == places
+    logsumexp._given_back(torch.empty(3))
+    assert len(spare) == 1, "one is enough"
+    small = logsumexp._borrowed(users, 10**6)
+    assert len(small) == 10**6 and not spare, "too little of it is let go of"
+
+
+def test_memory_of_another_type_is_not_reused(monkeypatch):
+    monkeypatch.setattr(logsumexp, "_spare", [torch.empty(50)])
+    assert logsumexp._borrowed(torch.ones(1, dtype=torch.float64), 20).dtype == torch.float64

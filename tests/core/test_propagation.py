@@ -79,3 +79,40 @@ def test_message_dropout_changes_training_only():
     assert not torch.equal(propagation(x), propagation(x))
     propagation.eval()
     assert torch.equal(propagation(x), propagation(x))
+
+
+def test_memory_kept_in_inference_mode_does_not_break_training():
+    propagation = Propagation(graph(), 2)
+    x = torch.randn(propagation.size, 3, requires_grad=True)
+    with torch.inference_mode():
+        first = propagation(x)
+    second = propagation(x)
+    second.sum().backward()
+    assert torch.equal(first, second) and torch.isfinite(x.grad).all()
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("edges", [0.0, 0.5])
+def test_layers_with_dropout_are_the_dense_polynomial_of_the_dropped_graph(layers, edges):
+    """A share of messages too small to drop any takes the path of training with message dropout."""
+    propagation = Propagation(graph(), layers, message_dropout=1e-12, edge_dropout=edges)
+    x = torch.randn(propagation.size, 3, dtype=torch.float32, requires_grad=True)
+    torch.manual_seed(3)
+    a = propagation.matrix().to_dense().double()
+    want = sum(torch.linalg.matrix_power(a, k) for k in range(layers + 1)) @ x.double() / (layers + 1)
+    for given in (propagation, Propagation(graph(), layers, edge_dropout=edges)):
+        torch.manual_seed(3)
+        got = given(x)
+        torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-6)
+        ours, naive = (torch.autograd.grad(y.square().sum(), x, retain_graph=True)[0] for y in (got, want))
+        torch.testing.assert_close(ours, naive, rtol=1e-4, atol=1e-5)
+
+
+def test_message_dropout_drops_its_share_of_every_layer_and_keeps_the_mean():
+    torch.manual_seed(0)
+    propagation = Propagation(graph(), 1, message_dropout=0.25)
+    x = torch.ones(propagation.size, 4000)
+    messages = propagation(x) * 2 - x
+    reached = messages.any(1)
+    assert (messages[reached] == 0).float().mean().item() == pytest.approx(0.25, abs=0.02)
+    torch.testing.assert_close(messages.mean(1), propagation.eval().product(x).mean(1), rtol=0.05, atol=1e-6)

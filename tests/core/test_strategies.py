@@ -209,25 +209,6 @@ def test_user_weights_balance_users_and_keep_the_mean(balance):
     assert (weights[2] / weights[1]).item() == pytest.approx((2 / 3) ** -balance), "two positives against three"
 
 
-def test_users_losses_are_averaged_over_two_epochs_when_asked():
-    views = [view_of(*planted(), epoch=epoch) for epoch in (0, 1, 2)]
-    losses = [torch.linspace(1, 2, 5).double(), torch.linspace(2, 1.5, 5).double()]
-    for seen, own in zip(views[1:], losses, strict=True):
-        seen.user_losses = lambda tau, own=own: own
-    strategy = make("adaptive_user", user_loss_average=True)
-    for seen, expected in zip(views, (None, losses[0], (losses[0] + losses[1]) / 2), strict=True):
-        strategy.begin_epoch(seen)
-        if expected is not None:
-            plain = make("adaptive_user")
-            seen.user_losses = lambda tau, expected=expected: expected
-            plain.begin_epoch(seen)
-            torch.testing.assert_close(strategy.tau_u, plain.tau_u)
-    assert strategy.tau_u[1:].unique().numel() == 5
-    other = make("adaptive_user", user_loss_average=True)
-    other.load_state_dict(strategy.state_dict())
-    torch.testing.assert_close(other.last_losses, strategy.last_losses, equal_nan=True)
-
-
 def test_none_and_fixed_never_change():
     for name, value in (("none", 1.0), ("fixed", 0.1)):
         strategy = make(name)
@@ -282,3 +263,131 @@ def test_state_survives_a_checkpoint_and_the_log_line_says_it(name):
         strategy.begin_epoch(view_of(*planted(), epoch=2))
     assert torch.equal(one.tau(users, embeddings), two.tau(users, embeddings))
     assert name in one.describe() and f"{one.tau_0.item():.4f}" in one.describe()
+
+
+@pytest.mark.parametrize("name", ["adaptive", "adaptive_user", "calibrated", "calibrated_user"])
+def test_a_resumed_run_knows_that_the_gap_has_passed_its_start(name):
+    one, two = make(name), make(name)
+    one.begin_epoch(view_of(*planted(3.0), epoch=1))
+    two.load_state_dict(one.state_dict())
+    shrunken = [view_of(*planted(0.1), epoch=2) for _ in range(2)]
+    assert 0 < shrunken[0].gap < one.settings.tau_startup_min_gap
+    for strategy, seen in zip((one, two), shrunken, strict=True):
+        torch.manual_seed(0)
+        strategy.begin_epoch(seen)
+        assert strategy.tau_0.item() == pytest.approx(max(seen.gap / seen.log_ratio, 0.02), rel=1e-5)
+    assert torch.equal(one.tau(torch.arange(1, 6), None), two.tau(torch.arange(1, 6), None))
+
+
+def test_the_learned_temperatures_mean_is_over_users_with_a_positive():
+    torch.manual_seed(0)
+    strategy = make("learned_user")
+    users, items, pairs = planted(cold_user=True)
+    strategy.begin_epoch(view_of(users.float(), items.float(), pairs))
+    with torch.no_grad():
+        want = strategy.tau(torch.arange(1, 5), users[1:5].float())
+    assert want.unique().numel() == 4
+    assert strategy.tau_0.item() == pytest.approx(want.mean().item(), rel=1e-5)
+    torch.testing.assert_close(strategy.tau_u[1:5], want)
+
+
+def test_the_gap_at_its_bound_and_the_first_counted_epoch():
+    """`tau_startup_min_gap` has to be passed, and `tau_startup_epochs` epochs to be over."""
+    seen = view_of(*planted(3.0), epoch=2)
+    for least, epochs, measured in ((seen.gap, 0, False), (seen.gap - 1e-6, 2, True), (0.0, 3, False)):
+        strategy = make("adaptive", tau_startup_min_gap=least, tau_startup_epochs=epochs, tau_startup_gap=0.9)
+        strategy.begin_epoch(seen)
+        assert bool(strategy.released) == measured
+        assert strategy.tau_0.item() == pytest.approx((seen.gap if measured else 0.9) / seen.log_ratio, rel=1e-5)
+
+
+def test_where_all_users_have_as_many_positives_all_of_them_count():
+    data = Interactions(np.repeat(np.arange(1, 5), 2), np.tile([1, 2], 4), N_USERS, N_ITEMS)
+    assert make("adaptive", tau_user_quantile=0.9).min_user_count(data) == 0
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_users_losses_in_parts_and_the_gap_of_many_rows(monkeypatch, parts):
+    """Sums over parts of the users and of the rows are those over all; weights and the padding stay in place."""
+    users, items, pairs = planted(cold_user=True)
+    whole = view_of(users, items, pairs, min_user_count=2)
+    expected = whole.gap, brute_losses(users, items, pairs, 0.3)
+    monkeypatch.setattr(view, "LOSS_USERS", parts)
+    monkeypatch.setattr(view, "SUM_ROWS", parts)
+    seen = view_of(users, items, pairs, min_user_count=2)
+    assert seen.gap == pytest.approx(expected[0], rel=1e-6)
+    assert seen.user_losses(0.3).numpy() == pytest.approx(expected[1], rel=1e-5)
+    assert seen.variance_gap == pytest.approx(whole.variance_gap) and seen.variance_gap != pytest.approx(
+        view_of(users, items, pairs).variance_gap
+    ), "users below the least do not count"
+
+
+@pytest.mark.parametrize("tau", [0.05, 0.5])
+def test_the_share_of_the_positives_is_brute_force_also_with_added_logits(tau):
+    users, items, pairs = planted()
+    added = torch.linspace(-2.0, 2.0, N_ITEMS).double()
+    chosen = torch.tensor([5, 2, 3])
+    got = view_of(users, items, pairs, added=added).positive_mass(chosen, torch.tensor([tau, 0.3, 1.0]))
+    for user, at, share in zip(chosen.tolist(), (tau, 0.3, 1.0), got.tolist(), strict=True):
+        weights = np.array([math.exp(float(users[user] @ items[i]) / at + float(added[i])) for i in range(1, N_ITEMS)])
+        assert share == pytest.approx(sum(weights[i - 1] for u, i in pairs if u == user) / weights.sum(), rel=1e-4)
+
+
+def test_the_gradient_is_averaged_over_users_spread_evenly(monkeypatch):
+    """Two of five: the first and the last."""
+    users, items, pairs = planted()
+    seen = view_of(users, items, pairs)
+    asked = []
+
+    def tau(ids, embeddings):
+        asked.extend(ids.tolist())
+        assert torch.equal(embeddings, users[ids].float())
+        return torch.full((len(ids),), 0.3)
+
+    whole = seen.gradient_magnitude(tau)
+    assert asked == [1, 2, 3, 4, 5]
+    monkeypatch.setattr(view, "GRADIENT_USERS", 2)
+    asked.clear()
+    part = seen.gradient_magnitude(tau)
+    assert asked == [1, 5] and part != whole
+
+
+def test_a_view_of_parameters_has_no_gradient():
+    users, items, pairs = planted()
+    tables = torch.nn.Parameter(users.float()), torch.nn.Parameter(items.float())
+    seen = view_of(*tables, pairs)
+    assert not any(table.requires_grad for table in seen.embeddings)
+    assert not seen.positive_sums.requires_grad and not seen.user_losses(0.5).requires_grad
+
+
+@pytest.mark.parametrize("tau", [0.05, 2.0])
+def test_users_losses_of_long_embeddings_do_not_overflow(tau):
+    """One long user and one long item: a bound from the shorter ones would let exponentials overflow."""
+    users, items, pairs = planted()
+    users[0], items[0] = 0.0, 0.0
+    users[3] *= 40.0
+    items[17] = 40.0 * users[3] / users[3].norm()
+    want = []
+    for user in range(1, N_USERS):
+        logits = (items[1:] @ users[user] / tau).numpy()
+        own = np.mean([logits[i - 1] for u, i in pairs if u == user])
+        want.append(logits.max() + np.log(np.exp(logits - logits.max()).sum()) - own)
+    assert view_of(users, items, pairs).user_losses(tau).numpy() == pytest.approx(want, rel=1e-4, abs=1e-3)
+
+
+def test_added_logits_far_from_zero_are_not_rounded_away():
+    users, items, pairs = planted()
+    added = 1e4 + torch.linspace(0.0, 0.1, N_ITEMS)
+    exact = added.double().numpy()
+    want = np.mean([exact[i] for _, i in pairs]) - exact[1:].mean()
+    assert view_of(users, items, pairs, added=added).added_gap == pytest.approx(want, abs=1e-7)
+
+
+def test_a_share_of_scores_without_bound_is_at_most_one():
+    """Logits of some 10^6, where float32 rounds by a tenth: the positive, far above the rest, has it all."""
+    g = torch.Generator().manual_seed(0)
+    users = 300 * torch.randn(51, 16, generator=g)
+    items = torch.cat([torch.zeros(1, 16), users[1:] / 2])
+    data = Interactions(np.arange(1, 51), np.arange(1, 51), 51, 51)
+    shares = EpochView(0, lambda: (users, items), data).positive_mass(torch.arange(1, 51), torch.full((50,), 0.37))
+    assert shares.max() == 1 and shares.median() > 0.5

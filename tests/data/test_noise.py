@@ -47,6 +47,10 @@ def test_groups_of_users_differ_by_one_at_most_and_follow_the_seed(n_users, numb
     assert (groups == user_groups(n_users, number, seed)).all()
 
 
+def test_another_seed_makes_other_groups():
+    assert len({tuple(user_groups(50, 4, seed)) for seed in range(5)}) == 5
+
+
 def pairs(part):
     return list(
         zip(part._dataset.inter_feat["user_id"].tolist(), part._dataset.inter_feat["item_id"].tolist(), strict=True)
@@ -109,12 +113,15 @@ def test_groups_get_their_own_shares(board_once):
 def test_other_fields_of_a_noisy_row_are_the_users_own(tmp_path):
     folder = tmp_path / "data" / "rated"
     folder.mkdir(parents=True)
-    rows = [f"u{user}\ti{(user + step) % 30}\t{user}" for user in range(10) for step in range(12)]
-    (folder / "rated.inter").write_text("\n".join(["user_id:token\titem_id:token\trating:float", *rows]) + "\n")
+    rows = [f"u{user}\ti{(user + step) % 30}\t{user}" for step in range(12) for user in range(10)]  # not by user
+    for part, lines in {"train": rows[:100], "valid": rows[100:110], "test": rows[110:]}.items():
+        text = "\n".join(["user_id:token\titem_id:token\trating:float", *lines]) + "\n"
+        (folder / f"rated.{part}.inter").write_text(text)
     built = build(
         "AdapTauMF",
         {
             "data_path": str(tmp_path / "data"),
+            "benchmark_filename": ["train", "valid", "test"],
             "load_col": {"inter": ["user_id", "item_id", "rating"]},
             "noise_ratio": 0.5,
             "state": "ERROR",
@@ -124,7 +131,7 @@ def test_other_fields_of_a_noisy_row_are_the_users_own(tmp_path):
     data = built.train._dataset
     assert len(data.inter_feat) == 10 * (10 + 5)
     users = [int(token[1:]) for token in data.id2token("user_id", data.inter_feat["user_id"])]
-    assert data.inter_feat["rating"].tolist() == users
+    assert data.inter_feat["rating"].tolist() == users and Counter(users) == dict.fromkeys(range(10), 15)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recbole_adaptau.core.calibration import HeldOut
+from recbole_adaptau.core.epoch_view import EpochView
 from recbole_adaptau.errors import OptionError
 from recbole_adaptau.recipe import item_regression
 from recbole_adaptau.recipe.item_regression import RegressionScores, neighbour_weights
@@ -79,8 +81,6 @@ def test_all_ways_to_ask_agree(monkeypatch, table_pairs):
     assert scores[:, 0].tolist() == [1.0] * 4
     items = torch.tensor([1, 5, 12, 3])
     torch.testing.assert_close(found.of_pairs(users, items).double(), torch.from_numpy(truth)[users - 1, items - 1])
-    liked = torch.from_numpy(np.flatnonzero(matrix[6]) + 1)
-    torch.testing.assert_close(found.of_liked(liked)[1:].double(), torch.from_numpy(truth)[6])
 
 
 @pytest.mark.parametrize("model", ["AdapTauMF", "AdapTauLightGCN"])
@@ -160,3 +160,36 @@ def test_the_weight_is_the_setting_without_held_out_positives_and_stays_once_the
     model.begin_epoch(7)
     assert model.parts[0].weight.item() == weight
     assert calibrated(board, regression_weight=0.0).parts[0].weight == 0.0
+
+
+@pytest.mark.parametrize("epoch", range(10))
+def test_the_weight_takes_a_step_in_every_fourth_epoch_alone(epoch):
+    """In epochs 1, 5, 9: one Newton step from the setting, against derivatives by hand in float64."""
+    matrix = random_matrix()
+    data = interactions(matrix)
+    part = item_regression.ItemRegression(data, item_regression.ItemRegression.Settings(item_neighbours=4))
+    g = torch.Generator().manual_seed(0)
+    tables = torch.randn(31, 3, generator=g), torch.randn(13, 3, generator=g)
+    free = [(u + 1, int(np.flatnonzero(matrix[u] == 0)[0]) + 1) for u in range(30)]
+    who, what = torch.tensor(free).T
+    prior = torch.linspace(0, 1, 13)
+    held = HeldOut(who, what, 13)
+    part.calibrate(EpochView(epoch, lambda: tables, data, item_logits=prior, held_out=held), 0.8)
+    if epoch % 4 != 1:
+        assert part.weight == 0.5
+        return
+    h, first, second = matrix @ regressed(matrix, 4).T, 0.0, 0.0
+    f = (tables[0].double() @ tables[1].double().T).numpy()[1:, 1:]
+    for user, item in ((u - 1, i - 1) for u, i in free):
+        unseen = np.flatnonzero(matrix[user] == 0)
+        logits = (f[user] + 0.5 * h[user]) / 0.8 + prior.numpy()[1:]
+        p = np.exp(logits[unseen]) / np.exp(logits[unseen]).sum()
+        x = h[user][unseen] / 0.8
+        first += p @ x - h[user][item] / 0.8
+        second += p @ x**2 - (p @ x) ** 2
+    assert part.weight.item() == pytest.approx(min(max(0.5 - first / second, 0.25), 1.0), rel=1e-4)
+    before = part.weight.item()
+    held.returned = True
+    part.calibrate(EpochView(epoch, lambda: tables, data, item_logits=prior, held_out=held), 0.8)
+    part.calibrate(EpochView(epoch, lambda: tables, data, item_logits=prior), 0.8)
+    assert part.weight.item() == before, "neither once they are trained on nor without any"

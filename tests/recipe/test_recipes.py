@@ -17,7 +17,7 @@ PRESETS = [None, *(path.stem for path in sorted((PROPERTIES / "preset").glob("*.
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("model", MODELS)
 def test_no_part_is_active_by_default_or_in_a_preset(model, preset):
-    config = Config(model, "ml-100k", config_dict={"preset": preset})
+    config = Config(model, "ml-100k", config_dict={"preset": preset, "learning_rate": 0.01, "reg_weight": 0.1})
     assert config["recipe"] == "none" and config["recipe_parts"] == []
 
 
@@ -26,7 +26,8 @@ def test_the_default_has_the_papers_values():
     want = {
         "tau_strategy": "adaptive_user", "loss": "softmax", "tau_form": "simplified", "user_beta": 1.0,
         "user_threshold": "mean", "positive_tau": "tau_u", "positive_in_denominator": True, "normalization": "auto",
-        "test_score": "auto", "tau_user_quantile": 0.0, "user_loss_average": False, "embedding_dropout": 0.0,
+        "test_score": "auto", "tau_user_quantile": 0.0, "user_loss_items": "catalogue", "own_positive": False,
+        "embedding_dropout": 0.0,
     }  # fmt: skip
     for model in MODELS:
         config = Config(model, "ml-100k")

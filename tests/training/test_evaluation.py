@@ -4,10 +4,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recbole.data.dataloader import FullSortEvalDataLoader
 from recbole.data.interaction import Interaction
 from recbole.evaluator import Collector, Evaluator
 
-from recbole_adaptau.training.evaluation import EvalBatches, TopkCollector, top_items
+from recbole_adaptau.training.evaluation import (
+    EvalBatches,
+    ScoreBuffer,
+    TopkCollector,
+    _rows,
+    _totals,
+    top_items,
+)
 from tests.helpers import build, trainer_of
 
 POPULARITY = ["ItemCoverage", "GiniIndex", "AveragePopularity", "TailPercentage", "ShannonEntropy"]
@@ -99,3 +107,48 @@ def test_scores_share_memory_between_batches_but_not_with_predictions(board):
     before = kept.clone()
     places = {trainer._full_sort_batch_eval(batch)[1].data_ptr() for batch in batches}
     assert len(places) == 1 and torch.equal(kept, before)
+
+
+def test_positives_in_any_order_and_users_without_any_at_the_end(board):
+    """Hits of a brute force; the last user of the batch has no positive."""
+    collector = TopkCollector(build("AdapTauMF", {**board, "topk": [2], "valid_metric": "NDCG@2"}).config)
+    torch.manual_seed(0)
+    scores = torch.rand(4, 9)
+    who, what = torch.tensor([2, 0, 2, 1, 0, 2]), torch.tensor([7, 8, 1, 3, 2, 4])
+    scores[[2, 0, 1], [1, 2, 3]] += 1.0
+    collector.eval_batch_collect(scores, None, who, what)
+    top = torch.topk(scores, 2).indices.tolist()
+    pairs = set(zip(who.tolist(), what.tolist(), strict=True))
+    want = [[int((u, i) in pairs) for i in top[u]] + [who.tolist().count(u)] for u in range(4)]
+    assert collector.data_struct.get("rec.topk").tolist() == want and sum(sum(row[:2]) for row in want) > 0
+
+
+def test_a_later_and_larger_batch_gets_scores_of_its_own_size(board):
+    built = build("AdapTauMF", board)
+    model = built.model.eval()
+    scores = ScoreBuffer()
+    for users in (torch.tensor([3]), torch.arange(1, 20), torch.tensor([5, 4])):
+        seen = torch.zeros(len(users), dtype=torch.long), torch.full((len(users),), 7)
+        want = model.full_sort_predict(Interaction({"user_id": users})).view(len(users), -1).clone()
+        want[:, 0] = want[0, 7] = -torch.inf
+        assert torch.equal(scores.scores(model, users, seen), want)
+    with torch.inference_mode():
+        ScoreBuffer.scores(scores, model, torch.arange(1, 40), None)
+    assert torch.isneginf(scores.scores(model, torch.arange(1, 40), None)[:, 0]).all(), "memory made in that mode"
+
+
+def test_history_and_positives_of_users_with_none_at_either_end():
+    assert _rows(torch.tensor([0, 2, 0, 1, 0])).tolist() == [1, 1, 3]
+    assert _totals(torch.tensor([1, 2, 3, 4, 5]), 2) == [3, 7, 5]
+
+
+def test_a_loader_without_users_is_left_to_recbole():
+    loader = FullSortEvalDataLoader.__new__(FullSortEvalDataLoader)
+    vars(loader).update(is_sequential=False, num_workers=0, uid_list=torch.arange(0))
+    assert not EvalBatches.fits(loader)
+    vars(loader).update(uid_list=torch.arange(3))
+    assert EvalBatches.fits(loader)
+    for other in ({"is_sequential": True}, {"num_workers": 2}):
+        vars(loader).update(is_sequential=False, num_workers=0)
+        vars(loader).update(other)
+        assert not EvalBatches.fits(loader)

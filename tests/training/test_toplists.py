@@ -8,7 +8,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recbole_adaptau.training.toplists import group_norms, group_statistics, popularity_groups, top_lists
+from recbole_adaptau.training.toplists import (
+    TopLists,
+    group_norms,
+    group_statistics,
+    popularity_groups,
+    top_lists,
+)
 
 from ..helpers import build, trainer_of
 
@@ -95,3 +101,38 @@ def test_an_epochs_record_holds_the_groups(board, tmp_path):
     for record in RunFolder(tmp_path / "run").read_epochs():
         assert len(record["groups"]["norms"]) == 10
         assert sum(record["groups"]["recall"]) == pytest.approx(record["valid_result"]["recall@5"], abs=1e-6)
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=40).filter(any), st.integers(1, 12))
+def test_an_item_belongs_where_the_middle_of_its_interactions_falls(counts, number):
+    groups = popularity_groups(torch.tensor([0, *counts]), number)
+    before, total = 0, sum(counts)
+    for count, item in sorted((count, item) for item, count in enumerate(counts, 1)):
+        assert groups[item] == min((2 * before + count) * number // (2 * total), number - 1)
+        before += count
+
+
+@given(st.integers(0, 1000), st.integers(1, 6))
+def test_recall_and_ndcg_of_users_with_several_positives_are_loops(seed, k):
+    rng = np.random.default_rng(seed)
+    hits = rng.random((5, k)) < 0.5
+    positives = hits.sum(1) + rng.integers(1, 4, 5)
+    lists = TopLists(torch.arange(5), torch.zeros(5, k).long(), torch.tensor(hits), torch.tensor(positives))
+    for user in range(5):
+        gain = sum(1 / math.log2(place + 2) for place in range(k) if hits[user, place])
+        ideal = sum(1 / math.log2(place + 2) for place in range(min(k, positives[user])))
+        assert lists.ndcg()[user] == pytest.approx(gain / ideal)
+        assert lists.recall()[user] == pytest.approx(hits[user].sum() / positives[user], rel=1e-6)
+
+
+def test_what_users_have_had_and_the_padding_are_not_recommended(built):
+    """Each batch of users by itself, scores of a brute force."""
+    built.model.eval()
+    lists = top_lists(built.model, built.test, 40)
+    for user, items, hits in zip(lists.users.tolist(), lists.items.tolist(), lists.hits.tolist(), strict=True):
+        seen, wanted = (
+            set(part[user].tolist()) for part in (built.test.uid2history_item, built.test.uid2positive_item)
+        )
+        unseen = items[: 48 - len(seen)]
+        assert not {0, *seen} & set(unseen) and [item in wanted for item in unseen] == hits[: len(unseen)]
+        assert any(hits)

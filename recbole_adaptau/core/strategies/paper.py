@@ -1,7 +1,7 @@
 """The paper's ways to set the temperature. A strategy says how; the trainer says when."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from logging import getLogger
 from typing import Annotated, Any, Literal
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ...errors import OptionError
 from ..calibration import HeldOut
-from ..closed_form import global_tau, user_taus
+from ..closed_form import global_tau, quantile, user_taus
 from ..component import Component, Registry
 from ..epoch_view import EpochView
 from ..interactions import Interactions
@@ -66,6 +66,16 @@ class TemperatureStrategy(Component):
 
     def begin_epoch(self, view: EpochView) -> None:
         """Set the temperatures of the epoch about to begin."""
+
+    def observe(self, users: Tensor, losses_at: Callable[[Tensor], Tensor]) -> None:
+        """See a batch of training, before its step.
+
+        Shape: user ids [B]; losses_at, temperatures [B] → the rows' losses [B] against the batch's negatives.
+        """
+
+    def tallies(self) -> tuple[Tensor, ...]:
+        """What `observe` has added up in this epoch; several processes take the sum of theirs when it ends."""
+        return ()
 
     def tau(self, users: Tensor, embeddings: Tensor) -> Tensor:
         """Shape: user ids [B], their scored embeddings [B, d] → temperatures [B]."""
@@ -237,8 +247,8 @@ class AdaptiveTau(TemperatureStrategy):
     def min_user_count(self, interactions: Interactions) -> float:
         if self.settings.tau_user_quantile == 0:
             return 0.0
-        counts = interactions.user_counts[interactions.active_users].float()
-        least = counts.quantile(self.settings.tau_user_quantile).item()
+        counts = interactions.user_counts[interactions.active_users]
+        least = quantile(counts, self.settings.tau_user_quantile)
         # Where all have as many, nobody has more: then all count.
         return least if (counts > least).any() else 0.0
 
@@ -290,18 +300,22 @@ class AdaptiveUserTau(AdaptiveTau):
         user_loss_tau: Annotated[float, Field(ge=TAU_LEAST, le=TAU_MOST)] | Literal["tau_0"] = setting(
             1.0, "Common temperature at which users' losses are measured: a number, or tau_0."
         )
-        user_loss_average: bool = setting(
-            False, "Average a user's loss with that of the epoch before: about the authors' mean over an epoch."
+        user_loss_items: Literal["catalogue", "batch"] = setting(
+            "catalogue",
+            "What L(u) is measured against: catalogue when an epoch begins, or a batch's negatives in training, "
+            "averaged over the epoch (the authors' code).",
         )
 
     tau_u: Tensor
-    last_losses: Tensor | None
+    loss_sums: Tensor | None
+    loss_counts: Tensor | None
 
     def __init__(self, n_users: int, embedding_size: int, settings: Any = None):
         super().__init__(n_users, embedding_size, settings)
         self.register_buffer("tau_u", torch.full((n_users,), self.tau_0.item()))
-        unknown = torch.full((n_users,), torch.nan, dtype=torch.float64)
-        self.register_buffer("last_losses", unknown if self.settings.user_loss_average else None)
+        observed = self.settings.user_loss_items == "batch"
+        for name in ("loss_sums", "loss_counts"):
+            self.register_buffer(name, torch.zeros(n_users, dtype=torch.float64) if observed else None)
 
     def begin_epoch(self, view: EpochView) -> None:
         super().begin_epoch(view)
@@ -310,19 +324,39 @@ class AdaptiveUserTau(AdaptiveTau):
         self.tau_u.fill_(tau_0)
         if view.epoch == 0:
             return
-        losses = self.user_losses(view, tau_0 if o.user_loss_tau == "tau_0" else float(o.user_loss_tau))
+        losses = self.user_losses(view, self._loss_tau())
         active = view.interactions.active_users
-        if self.last_losses is not None:
-            before = self.last_losses[active]
-            self.last_losses[active] = losses
-            losses = torch.where(before.isnan(), losses, (before + losses) / 2)
-        threshold = losses.mean() if o.user_threshold == "mean" else losses.quantile(o.user_threshold)
-        taus = user_taus(tau_0, losses.cpu().numpy(), threshold.item(), o.user_beta, o.tau_min, o.tau_max)
+        threshold = losses.mean().item() if o.user_threshold == "mean" else quantile(losses, o.user_threshold)
+        taus = user_taus(tau_0, losses.cpu().numpy(), threshold, o.user_beta, o.tau_min, o.tau_max)
         self.tau_u[active] = torch.from_numpy(taus).to(self.tau_u)
 
     def user_losses(self, view: EpochView, tau: float) -> Tensor:
         """L(u) at a common temperature. Shape: [active users], float64."""
-        return view.user_losses(tau)
+        if self.loss_sums is None or self.loss_counts is None:
+            return view.user_losses(tau)
+        active = view.interactions.active_users
+        sums, counts = self.loss_sums[active], self.loss_counts[active]
+        for tally in self.tallies():
+            tally.zero_()
+        # A user that no batch had (its positives are held out, say) has the loss of the average row.
+        return torch.where(counts > 0, sums / counts, sums.sum() / counts.sum())
+
+    @torch.no_grad()
+    def observe(self, users: Tensor, losses_at: Callable[[Tensor], Tensor]) -> None:
+        if self.loss_sums is None or self.loss_counts is None:
+            return
+        losses = losses_at(self.tau_0.new_full(users.shape, self._loss_tau())).double()
+        # A row without any negative has no loss to speak of.
+        some = torch.isfinite(losses)
+        self.loss_sums.index_add_(0, users[some], losses[some])
+        self.loss_counts.index_add_(0, users[some], torch.ones_like(losses[some]))
+
+    def tallies(self) -> tuple[Tensor, ...]:
+        return () if self.loss_sums is None or self.loss_counts is None else (self.loss_sums, self.loss_counts)
+
+    def _loss_tau(self) -> float:
+        tau = self.settings.user_loss_tau
+        return self.tau_0.item() if tau == "tau_0" else float(tau)
 
     def tau(self, users: Tensor, embeddings: Tensor) -> Tensor:
         return self.tau_u[users]

@@ -1,0 +1,154 @@
+"""Mutation testing: `python -m tests.mutation [FILE ...] [--changed [REVISION]]`; `make mutate` runs all of it.
+
+Each mutant is one small fault in one function. A mutant that no test notices either shows a missing test or changes
+nothing that anybody can see; the latter are listed with their reasons in equivalent.yaml. Results are kept, and only
+what can have changed is tried again: mutants of changed functions, and survivors if a test has changed.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .mutants import Mutant, mutants
+
+ROOT = Path(__file__).parents[2]
+# Files (or folders) with the tests that are to notice a fault in them.
+AREAS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("core",): ("core", "contract", "model/test_heart.py", "model/test_authors.py"),
+    ("recipe",): ("recipe", "contract/test_recipe_parts.py", "model/test_heart.py"),
+    ("model",): ("model", "recipe", "contract/test_backbones.py", "config/test_loading.py"),
+    ("peers",): ("peers", "model/test_heart.py"),
+    ("training/batches.py", "training/evaluation.py", "training/toplists.py", "training/trainer.py"): ("training",),
+    ("runs/significance.py",): ("runs/test_significance.py",),
+    ("data/noise.py", "data/positives.py"): ("data/test_noise.py",),
+    ("distributed",): ("distributed",),
+    ("serving",): ("serving",),
+}
+NOTICED = ("killed", "timeout")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("files", nargs="*", type=Path, help="files or folders of the package; else all of the areas")
+    parser.add_argument("--changed", nargs="?", const="main", metavar="REVISION", help="only lines changed since then")
+    parser.add_argument(
+        "--results",
+        type=lambda path: Path(path).resolve(),
+        default=ROOT / "runs/mutation/results.jsonl",
+        help="kept results",
+    )
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="mutants tried at once")
+    parser.add_argument("--budget", type=float, default=10.0, help="seconds of tests for a mutant, the fastest first")
+    parser.add_argument("--sample", type=int, default=1, metavar="N", help="only about one mutant in N")
+    parser.add_argument("--table", action="store_true", help="only show what is known")
+    return parser
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    chosen = [path.resolve() for path in options.files] or [ROOT / "recbole_adaptau"]
+    changed = _changed_lines(options.changed) if options.changed else None
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    every: list[Mutant] = []
+    for sources, tests in AREAS.items():
+        files = [file for source in sources for file in _files(ROOT / "recbole_adaptau" / source)]
+        files = [file for file in files if any(file.is_relative_to(path) for path in chosen)]
+        found = [m for file in files for m in mutants(file, ROOT)]
+        if changed is not None:
+            found = [m for m in found if changed.get(m.file, set()) & set(m.lines)]
+        found = [m for m in found if int(m.key, 16) % options.sample == 0]
+        every += found
+        if found and not options.table:
+            _try(found, [ROOT / "tests" / test for test in tests if (ROOT / "tests" / test).exists()], options)
+    return _report(every, _known(options.results))
+
+
+def _try(found: list[Mutant], tests: list[Path], options: Any) -> None:
+    """Run the tests of an area for those of its mutants of which no result is known."""
+    digest = hashlib.sha1(b"".join(file.read_bytes() for test in tests for file in _files(test))).hexdigest()[:16]
+    known = _known(options.results)
+    left = [m for m in found if not _settled(known.get(m.key), digest)]
+    if not left:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        keys = Path(folder) / "keys"
+        keys.write_text("\n".join(m.key for m in left))
+        files = [f"--mutate={ROOT / file}" for file in dict.fromkeys(m.file for m in left)]
+        arguments = [f"--mutants={keys}", f"--mutation-results={options.results}", f"--mutation-tests={digest}"]
+        arguments += [
+            f"--mutation-jobs={options.jobs}",
+            f"--budget={options.budget}",
+            "-n0",
+            "-pno:randomly",
+            "-pno:cacheprovider",
+            "--tb=no",
+        ]
+        command = [sys.executable, "-m", "pytest", "-p", "tests.mutation.plugin", *arguments, *files, *map(str, tests)]
+        subprocess.run(command, cwd=ROOT, check=True)
+
+
+def _settled(result: dict[str, Any] | None, tests: str) -> bool:
+    return result is not None and (result["status"] in NOTICED or result["tests"] == tests)
+
+
+def _known(results: Path) -> dict[str, dict[str, Any]]:
+    """The last result of each mutant."""
+    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
+    return {result["key"]: result for result in map(json.loads, lines)}
+
+
+def _report(every: list[Mutant], known: dict[str, dict[str, Any]]) -> int:
+    """Print the survivors and a table; 1 if anything survives that is not listed as equivalent."""
+    listed = yaml.safe_load((Path(__file__).parent / "equivalent.yaml").read_text(encoding="utf-8")) or {}
+    rows: dict[str, list[int]] = {}
+    survivors = []
+    for mutant in every:
+        status = known.get(mutant.key, {}).get("status", "unknown")
+        row = rows.setdefault(mutant.file, [0, 0, 0, 0])
+        if status in NOTICED:
+            row[0] += 1
+        elif mutant.text in (listed.get(mutant.file, {}).get(mutant.function) or {}):
+            row[1] += 1
+        elif status == "unknown":
+            row[3] += 1
+        else:
+            row[2] += 1
+            survivors.append(f"{mutant.file}:{mutant.line} {mutant.function} [{status}] {mutant.text}")
+    print(*survivors, sep="\n")
+    print(f"\n{'file':48} killed  of  (equivalent, untried)  share")
+    total = [sum(column) for column in zip(*rows.values(), strict=True)]
+    for file, (killed, equivalent, alive, untried) in [*rows.items(), ("all", total or [0] * 4)]:
+        of = killed + alive
+        print(f"{file:48} {killed:6} {of:4}  ({equivalent}, {untried})  {killed / of:6.1%}" if of else f"{file:48} –")
+    return bool(survivors)
+
+
+def _changed_lines(revision: str) -> dict[str, set[int]]:
+    """The lines of each file that are new since a revision."""
+    command = ["git", "diff", "--unified=0", "--relative", revision, "--", "*.py"]
+    text = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    lines: dict[str, set[int]] = {}
+    for line in text.splitlines():
+        if line.startswith("+++ b/"):
+            file = lines.setdefault(line[6:], set())
+        elif match := re.match(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@", line):
+            start, number = int(match[1]), int(match[2] or 1)
+            file.update(range(start, start + number))
+    return lines
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

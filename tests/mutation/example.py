@@ -1,0 +1,13 @@
+"""For the test of mutation testing."""
+
+
+def added(a: int, b: int) -> int:
+    return a + b
+
+
+def larger(a: int, b: int) -> int:
+    return a if a > b else b
+
+
+def multiplied(a: int, b: int) -> int:
+    return a * b

@@ -1,0 +1,94 @@
+"""What our trainer adds to RecBole's: the rate of an epoch, the optimiser, and words for a loss that is no number."""
+
+import math
+
+import pytest
+import torch
+
+from recbole_adaptau.core.row_adam import RowAdam
+from recbole_adaptau.errors import TrainingError
+from recbole_adaptau.training.evaluation import EvalBatches
+from recbole_adaptau.training.trainer import ENOUGH_STEPS, learning_rate_factor, too_few_steps
+from tests.helpers import build, trainer_of
+
+
+@pytest.mark.parametrize("epochs", [1, 4, 7])
+def test_schedules_fall_from_one_towards_zero(epochs):
+    for epoch in range(epochs):
+        share = epoch / epochs
+        assert learning_rate_factor("constant", epoch, epochs) == 1.0
+        assert learning_rate_factor("linear", epoch, epochs) == pytest.approx(1 - share)
+        assert learning_rate_factor("cosine", epoch, epochs) == pytest.approx((1 + math.cos(math.pi * share)) / 2)
+
+
+@pytest.mark.parametrize(
+    ("batches", "epochs", "batch_size", "smaller"),
+    [
+        (3, 50, 2048, 512),
+        (9, 55, 2048, 1024),
+        (9, 56, 2048, None),  # 504 steps
+        (5, 100, 2048, None),  # 500 steps
+        (10, 49, 2048, None),  # ten batches an epoch
+        (1, 50, 128, 64),
+        (1, 50, 65, 64),
+        (1, 50, 64, None),
+    ],
+)
+def test_advice_for_few_steps_names_a_batch_size_that_gives_enough(batches, epochs, batch_size, smaller):
+    advice = too_few_steps(batches, epochs, batch_size)
+    if smaller is None:
+        assert advice is None
+    else:
+        assert f"{batches * epochs} steps" in advice and f"({batches} an epoch)" in advice
+        assert f"--train_batch_size={smaller}," in advice
+        assert smaller == 64 or batches * batch_size / smaller >= ENOUGH_STEPS / 50
+
+
+def test_an_epoch_begins_with_its_rate_and_its_temperatures(board):
+    built = build("AdapTauMF", {**board, "epochs": 4, "lr_schedule": "linear", "learning_rate": 0.08})
+    trainer = trainer_of(built)
+    for epoch in (0, 1, 3):
+        state = trainer._begin_epoch(epoch)
+        assert state["learning_rate"] == pytest.approx(0.08 * (1 - epoch / 4))
+        assert {group["lr"] for group in trainer.optimizer.param_groups} == {state["learning_rate"]}
+        assert state["tau_0"] == pytest.approx(built.model.strategy.tau_0.item())
+    trainer.tensorboard.close()
+
+
+@pytest.mark.parametrize("learner", ["adam", "row_adam", "sgd"])
+def test_the_optimiser_is_the_asked_one(board, learner):
+    changes = {"learner": learner, "learning_rate": 0.03, **({} if learner == "row_adam" else {"weight_decay": 0.2})}
+    trainer = trainer_of(build("AdapTauMF", {**board, **changes}))
+    (group,) = trainer.optimizer.param_groups
+    kind = {"adam": torch.optim.Adam, "row_adam": RowAdam, "sgd": torch.optim.SGD}[learner]
+    assert type(trainer.optimizer) is kind and group["lr"] == 0.03 and len(group["params"]) == 2
+    assert group.get("weight_decay", 0.0) == (0.0 if learner == "row_adam" else 0.2)
+    assert bool(group.get("fused")) == (learner == "adam")
+
+
+def test_a_loss_that_is_no_number_says_what_to_change(board):
+    trainer = trainer_of(build("AdapTauMF", {**board, "learning_rate": 0.5}))
+    trainer._check_nan(torch.tensor(3.0))
+    for loss, words in ((math.nan, r"has become nan.*now 0\.5"), (math.inf, "has become inf"), (-math.inf, "-inf")):
+        with pytest.raises(TrainingError, match=words):
+            trainer._check_nan(torch.tensor(loss))
+    with pytest.raises(TrainingError, match="without negatives"):
+        trainer._check_nan(torch.tensor(-math.inf))
+
+
+def test_a_loader_is_prepared_once_and_its_scores_leave_out_what_was_seen(board):
+    built = build("AdapTauMF", {**board, "eval_batch_size": 300})
+    trainer = trainer_of(built)
+    trainer.eval_collector.data_collect(built.train)
+    for _ in range(2):
+        trainer.evaluate(built.valid, load_best_model=False)
+    assert len(trainer._eval_batches) == 1
+    trainer.evaluate(built.test, load_best_model=False)
+    assert len(trainer._eval_batches) == 2
+    batch = next(iter(EvalBatches(built.test)))
+    interaction, scores, positive_u, positive_i = trainer._full_sort_batch_eval(batch)
+    assert interaction is batch[0] and positive_u is batch[2] and positive_i is batch[3]
+    assert torch.isneginf(scores[:, 0]).all() and torch.isneginf(scores[batch[1]]).all()
+    plain = built.model.full_sort_predict(interaction).view(scores.shape)
+    kept = torch.isfinite(scores)
+    assert kept.sum() == scores.numel() - len(scores) - len(batch[1][0]) and torch.equal(scores[kept], plain[kept])
