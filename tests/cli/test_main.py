@@ -91,7 +91,7 @@ def test_without_a_verb_it_says_which(words, message, capsys):
     ("words", "message"),
     [
         (["data", "cvs"], "error: 'cvs' is not one of convert, csv. Did you mean 'csv'?"),
-        (["bench", "sped"], "error: 'sped' is not one of speed, scaling, negatives, quality, serving. Did you"),
+        (["bench", "sped"], "error: 'sped' is not one of speed, scaling, "),
         (["experiment", "gird"], "Did you mean 'grid'?"),
         (["data", "csv"], "error: the following arguments are required: --source, --name; see recbole"),
         (["data", "csv", "--source"], "error: argument --source: expected one argument; see recbole-adaptau data csv"),
