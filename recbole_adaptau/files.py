@@ -55,10 +55,10 @@ def need_writable(folder: Path, key: str) -> None:
 
 def need_parent(path: Path, option: str) -> None:
     """Refuse a place whose parent folder does not exist: only the last part of a path is made, or a typing error would
-    make folders anywhere. `runs/` is made where it is missing, as the commands do by default.
+    make folders anywhere. Below `runs/`, where commands write by default, all are made.
     """
     missing = next((place for place in reversed(path.absolute().parents) if not place.is_dir()), None)
-    if missing is None or (missing == Path("runs").absolute() and not missing.exists()):
+    if missing is None or (Path("runs").absolute() in (missing, *missing.parents) and not missing.exists()):
         return
     if missing.exists():
         raise OptionError(f"{option} {path}: {missing} is a file, not a folder.")

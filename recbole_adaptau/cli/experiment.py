@@ -207,6 +207,7 @@ def _curves(args: argparse.Namespace) -> None:
 def _reproduction(args: argparse.Namespace) -> None:
     from ..reporting.figures import curves_figure
 
+    need_parent(args.output, "--output")
     found = reproduction.claims(args.run_folder)
     pictures = reproduction.overlays(found, args.reference) if args.reference else {}
     for file, drawn in pictures.items():
@@ -313,7 +314,8 @@ def parser() -> argparse.ArgumentParser:
 def _add_reproduction_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("run_folder", nargs="+", metavar="RUN_FOLDER", help="runs with --protocol=paper")
     command.add_argument("--reference", type=Path, metavar="CSV", help="the authors' curves, to be drawn beside ours")
-    command.add_argument("--output", type=Path, default=Path("results"), help="folder (default: %(default)s)")
+    place = Path("runs/experiment/reproduction")
+    command.add_argument("--output", type=Path, default=place, help="folder (default: %(default)s)")
 
 
 def _add_study_arguments(command: argparse.ArgumentParser, name: str, seeds: Sequence[int]) -> None:

@@ -13,6 +13,8 @@ import pytest
 
 import recbole_adaptau
 from recbole_adaptau.cli.main import VERBS, main
+from recbole_adaptau.errors import OptionError
+from recbole_adaptau.files import need_parent
 
 PACKAGE = Path(recbole_adaptau.__file__).parent
 
@@ -91,7 +93,7 @@ def test_without_a_verb_it_says_which(words, message, capsys):
     ("words", "message"),
     [
         (["data", "cvs"], "error: 'cvs' is not one of convert, csv. Did you mean 'csv'?"),
-        (["bench", "sped"], "error: 'sped' is not one of speed, scaling, "),
+        (["bench", "sped"], "error: 'sped' is not one of speed, "),
         (["experiment", "gird"], "Did you mean 'grid'?"),
         (["data", "csv"], "error: the following arguments are required: --source, --name; see recbole"),
         (["data", "csv", "--source"], "error: argument --source: expected one argument; see recbole-adaptau data csv"),
@@ -109,8 +111,8 @@ def test_without_a_verb_it_says_which(words, message, capsys):
         (["experiment", "tau-sweep", "--quick", "--output", "result/a"], "Did you mean 'results'?"),
         (["experiment", "curves", "RUN", "--output", "rsults/a.png"], "there is no folder"),
         (["tune", "-m", "AdapTauMF", "-d", "ml-100k", "--output", "rsults/a"], "there is no folder"),
-        (["compare", "--dataset", "nowhere"], "error: the dataset 'nowhere' was looked for in"),
-        (["compare", "--dataset", "nowhere"], "recbole-adaptau data csv --source FILE --name nowhere"),
+        (["compare", "--models", "AdapTauMF", "BPR", "--dataset", "nowhere"], "error: the dataset 'nowhere' was looked for in"),
+        (["compare", "--models", "BPR", "--dataset", "nowhere"], "recbole-adaptau data csv --source FILE --name nowh"),
         (["tune", "-m", "AdapTauMF", "-d", "nowhere"], "error: the dataset 'nowhere' was looked for in"),
         (["train", "-d", "nowhere"], "error: the dataset 'nowhere' was looked for in"),
         (["train", "-m", "BPR", "-d", "nowhere"], "error: the dataset 'nowhere' was looked for in"),
@@ -139,6 +141,16 @@ def test_no_command_writes_to_the_results_of_the_repository_by_default():
                 place = f"{option.default} {option.help}"
                 assert "results" not in place, (words, place)
     assert "BENCH  ?= speed --output runs/bench" in (PACKAGE.parent / "Makefile").read_text()
+
+
+def test_below_runs_all_folders_are_made_and_elsewhere_only_the_last():
+    for place in ("runs/compare/a", "new", str(Path.cwd() / "new")):
+        need_parent(Path(place), "--output")
+    Path("runs").mkdir()
+    need_parent(Path("runs/compare/a/b"), "--output")
+    with pytest.raises(OptionError, match=r"--output run/compare/a: there is no folder .*/run\. Did you mean 'runs'"):
+        need_parent(Path("run/compare/a"), "--output")
+    assert [path.name for path in Path().iterdir()] == ["runs"]
 
 
 def test_ctrl_c_during_imports_is_no_traceback():

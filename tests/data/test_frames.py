@@ -107,7 +107,7 @@ def test_files_are_read_under_their_usual_names(tmp_path, name):
     with pytest.raises(DataError, match="does not exist"):
         read_pairs(tmp_path / "none.csv")
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(DataError, match="no column is called user_id, .* it has: a, b"):
+    with pytest.raises(DataError, match=r"no column is called user_id, .* it has: a, b"):
         read_pairs(tmp_path / "bad.csv")
     (tmp_path / "bad.parquet").write_text("no")
     with pytest.raises(DataError, match="its first line has one column"):
