@@ -111,7 +111,7 @@ def test_without_a_verb_it_says_which(words, message, capsys):
         (["experiment", "tau-sweep", "--quick", "--output", "result/a"], "Did you mean 'results'?"),
         (["experiment", "curves", "RUN", "--output", "rsults/a.png"], "there is no folder"),
         (["tune", "-m", "AdapTauMF", "-d", "ml-100k", "--output", "rsults/a"], "there is no folder"),
-        (["compare", "--models", "AdapTauMF", "BPR", "--dataset", "nowhere"], "error: the dataset 'nowhere' was looked for in"),
+        (["compare", "--models", "AdapTauMF", "BPR", "--dataset", "nowhere"], "error: the dataset 'nowhere' was lo"),
         (["compare", "--models", "BPR", "--dataset", "nowhere"], "recbole-adaptau data csv --source FILE --name nowh"),
         (["tune", "-m", "AdapTauMF", "-d", "nowhere"], "error: the dataset 'nowhere' was looked for in"),
         (["train", "-d", "nowhere"], "error: the dataset 'nowhere' was looked for in"),
