@@ -221,6 +221,8 @@ PATCHES = (
           "means."),
     Patch("recbole.trainer.trainer:Trainer.evaluate", ".ranks:evaluate", "bug", (1811, 2154), "a24a9dde4db8",
           "Each process looks for a checkpoint with its own timestamp, and none waits until rank 0 has written it."),
+    Patch("recbole.trainer.trainer:tqdm", ".logs:progress", "message", (), "2ee67cb58ea7",
+          "Every epoch leaves two progress bars on the screen, also in a log file.", within="Trainer._train_epoch"),
     Patch("recbole.trainer.trainer:amp.GradScaler", ".training:grad_scaler", "library drift", (2215,), "2ee67cb58ea7",
           "PyTorch has deprecated torch.cuda.amp.GradScaler and warns of it.", within="Trainer._train_epoch"),
     Patch("recbole.trainer.trainer:amp.autocast", ".training:autocast", "library drift", (2215,), "584f6e03bd75",
