@@ -23,6 +23,8 @@ import pytest
 from .mutants import Mutant, mutants
 
 ROOT = Path(__file__).parents[2]
+# Seconds after which a child must be waiting for something that never comes; those at work have a limit of their own.
+LONGEST = 600
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -88,8 +90,14 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
 
 
 def _wait(children: dict[int, tuple[Mutant, float]], record: Any) -> None:
-    """Record the child that ends next."""
-    pid, status = os.wait()
+    """Record the child that ends next; one that waits for ever is ended."""
+    pid = 0
+    while not pid:
+        time.sleep(0.01)
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        for child, (_, start) in children.items():
+            if not pid and time.monotonic() - start > LONGEST:
+                os.kill(child, signal.SIGXCPU)
     mutant, start = children.pop(pid)
     code = os.waitstatus_to_exitcode(status)
     found = {0: "survived", 3: "not applied", -signal.SIGXCPU: "timeout"}.get(code, "killed")
