@@ -1,5 +1,10 @@
 VENV   := .venv
-PYTHON ?= $(firstword $(foreach p,python3.11 python3.10 python3 python,$(if $(shell $(p) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 12))' 2>/dev/null && echo yes),$(p))))
+# The first of these that is there; name another with PYTHON=.
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3.14 python3.10 python3 python,$(if $(shell $(p) -c $(SUPPORTED) 2>/dev/null && echo yes),$(p))))
+SUPPORTED := 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 14))'
+# Python 3.10 has no NumPy 2.3 and no pandas 3.
+LOCK   ?= $(if $(shell $(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] > (3, 10))' 2>/dev/null && echo yes),requirements-oldest.txt,requirements.txt)
+PIP    := -m pip install --quiet --disable-pip-version-check
 PY     := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 BENCH  ?= speed --output runs/bench
@@ -7,16 +12,18 @@ BENCH  ?= speed --output runs/bench
 # Some containers forbid Python to keep what it has compiled: then every process compiles PyTorch again, 15 s each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test soak bench docs lint format clean help
+.PHONY: run test soak bench docs compatibility matrix lint format clean help
 
 help:    ## Show this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*## /\t/'
 
-$(READY): requirements.txt setup.py
-	@if [ -z "$(PYTHON)" ]; then echo "error: Python 3.10 or 3.11 is needed (RecBole 1.2.1 needs ray <= 2.6.3, which has no build for 3.12 or later); none was found on PATH. Name one with: make PYTHON=/path/to/python3.11"; exit 1; fi
+# RecBole comes without its dependencies: it asks for a Ray of 2023, which has no build for Python 3.12 and later.
+$(READY): $(LOCK) setup.py
+	@$(PYTHON) -c $(SUPPORTED) 2>/dev/null || { echo "error: Python 3.10 to 3.14 is needed, and $(or $(PYTHON),none on PATH) is not one of them. Name one with: make PYTHON=/path/to/python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt
-	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(PY) $(PIP) --no-compile -r $(LOCK)
+	$(PY) $(PIP) --no-deps recbole==1.2.1
+	$(PY) $(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 run: $(READY)    ## Train AdapTauLightGCN on the ml-100k that ships with RecBole (about a minute)
@@ -34,6 +41,12 @@ bench: $(READY)    ## Measure speed beside RecBole's models on ml-100k (other da
 docs: $(READY)    ## Write the generated pages of docs/
 	$(PY) docs/generate_configuration.py
 	$(PY) docs/generate_patches.py
+
+compatibility: $(READY)    ## Train, test and reload every model of RecBole's (about ten minutes); write docs/compatibility.md
+	$(PY) -W ignore docs/generate_compatibility.py
+
+matrix:    ## Run the fast part of the suite on every Python found, each in an environment of its own (gigabytes)
+	$(or $(PYTHON),python3) docs/generate_matrix.py
 
 lint: $(READY)    ## Check style and types
 	$(PY) -m ruff check .

@@ -1,4 +1,4 @@
-"""The versions that work together; requirements.txt pins exactly those that are tested."""
+"""The ranges of versions that work; requirements.txt and requirements-oldest.txt pin what is tested."""
 
 import re
 from pathlib import Path
@@ -9,6 +9,28 @@ PROPERTIES = "recbole_adaptau.properties"
 
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "recbole_adaptau" / "__init__.py").read_text(encoding="utf-8"))
+
+# What RecBole 1.2.1 imports, or a function of its that most people call.
+RECBOLE_NEEDS = [
+    "torch>=2.6",  # patches/checkpoints.py makes RecBole's checkpoints load under weights_only=True
+    "colorlog>=4.7.2",
+    "colorama>=0.4.4",
+    "texttable>=0.9",
+    "psutil>=5.9",
+    "thop>=0.1.1.post2207130030",  # FLOPs, in run_recbole
+    "setuptools; python_version >= '3.12'",  # thop imports distutils
+]
+EXTRAS = {
+    "parallel": ["ray>=2.6"],
+    "tune": ["hyperopt>=0.2.5"],
+    "plot": ["matplotlib>=3.8"],
+    "report": ["plotly>=5"],
+    "tensorboard": ["tensorboard>=2.14"],
+    "parquet": ["pyarrow>=14"],
+    "faiss": ["faiss-cpu>=1.8"],
+    "ials": ["implicit>=0.7"],
+    "ncl": ["faiss-cpu>=1.8"],
+}
 
 setup(
     name="recbole_adaptau",
@@ -37,11 +59,13 @@ setup(
         "Programming Language :: Python :: 3",
         "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Programming Language :: Python :: 3.14",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Typing :: Typed",
     ],
-    # ray <= 2.6.3, which RecBole 1.2.1 asks for, ends at 3.11; today's PyTorch starts at 3.10.
-    python_requires=">=3.10,<3.12",
+    python_requires=">=3.10,<3.15",
     packages=[*find_packages(include=["recbole_adaptau", "recbole_adaptau.*"]), PROPERTIES],
     package_dir={PROPERTIES: "properties"},
     package_data={
@@ -49,13 +73,13 @@ setup(
         PROPERTIES: ["*.yaml", "*/*.yaml", "*/*.test"],
     },
     install_requires=[
-        "recbole==1.2.1",
-        "torch>=2.6",  # patches/checkpoints.py makes RecBole's checkpoints load under weights_only=True
-        "numpy>=1.26,<2",  # RecBole issue 2215: np.float_ and friends are gone in 2
-        "pandas>=1.5,<3",  # RecBole issue 2215: chained inplace fillna no longer writes in 3
-        "scipy>=1.11,<1.13",  # RecBole issue 2215: dok_matrix._update is gone in 1.13
-        "setuptools<81",  # RecBole issue 2215: ray 2.6.3 imports pkg_resources
-        "scikit-learn>=1.0",
+        # RecBole asks for ray<=2.6.3, which has no build for 3.12: there it is installed by itself, with --no-deps.
+        "recbole==1.2.1; python_version < '3.12'",
+        *RECBOLE_NEEDS,
+        "numpy>=1.26",
+        "pandas>=2",
+        "scipy>=1.11.1",
+        "scikit-learn>=1.3",
         "statsmodels>=0.14",
         "pydantic>=2.7",
         "Jinja2>=3.1",
@@ -64,12 +88,6 @@ setup(
         "safetensors>=0.4",
         "tqdm>=4.60",
     ],
-    extras_require={
-        "ncl": ["faiss-cpu>=1.8"],
-        "faiss": ["faiss-cpu>=1.8"],
-        "parquet": ["pyarrow>=14,<23"],  # later ones need NumPy 2
-        "tune": ["hyperopt==0.2.5"],
-        "plot": ["matplotlib>=3.7"],
-    },
+    extras_require={**EXTRAS, "all": sorted({package for extra in EXTRAS.values() for package in extra})},
     entry_points={"console_scripts": ["recbole-adaptau=recbole_adaptau.cli.main:main"]},
 )

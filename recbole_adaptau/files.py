@@ -3,6 +3,7 @@
 import contextlib
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,6 +76,17 @@ def alone_in(folder: Path, instead: str) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 file.unlink()
         lock.release()
+
+
+def await_writer(folder: Path, seconds: float) -> None:
+    """Wait, but not for ever, for the end of another process that fills a folder."""
+    deadline = time.monotonic() + seconds
+    while folder.is_dir() and time.monotonic() < deadline:
+        try:
+            with alone_in(folder, ""):
+                return
+        except DataError:
+            time.sleep(0.5)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -84,7 +84,7 @@ from recbole_adaptau.core.negatives import NEGATIVES
 from recbole_adaptau.core.strategies import STRATEGIES
 assert {"softmax"} <= set(LOSSES) and {"shared"} <= set(NEGATIVES) and {"adaptive_user"} <= set(STRATEGIES)
 assert not [name for name in sys.modules if name == "recbole" or name.startswith("recbole.")]
-idle = {"recbole_adaptau.patches.hook", "recbole_adaptau.patches.table"}
+idle = {f"recbole_adaptau.patches.{name}" for name in ("environment", "hook", "table")}
 assert {name for name in sys.modules if name.startswith("recbole_adaptau.patches.")} <= idle
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

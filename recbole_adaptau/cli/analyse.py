@@ -4,9 +4,6 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..reporting.analysis import files
-from ..reporting.saved_run import SavedRun
-from ..reporting.tables import write
 from .command import exit_code, need_matplotlib, new_parser
 
 PROGRAM = "recbole-adaptau analyse"
@@ -24,6 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _analyse(words: list[str]) -> None:
     args = parser().parse_args(words)
     need_matplotlib()
+    from ..reporting.analysis import files  # after --help, which needs no PyTorch
+    from ..reporting.saved_run import SavedRun
+    from ..reporting.tables import write
+
     output = args.output or args.run_folder / "analysis"
     for name, content in files(SavedRun(args.run_folder), SavedRun(args.against) if args.against else None).items():
         write(output / name, content)

@@ -9,7 +9,6 @@ import yaml
 
 from ..config.yaml_files import parse_yaml, read_yaml
 from ..errors import OptionError
-from ..training.checkpoint import quoted
 
 # Settings that a verb over several runs makes itself, and what to use instead.
 TAKEN = {
@@ -45,8 +44,11 @@ def add_data_arguments(command: argparse.ArgumentParser, output: str, parallel: 
         type=int,
         default=parallel,
         metavar="N",
-        help="make N runs at a time, each in a process of its own through Ray; 0: one by one in this process "
-        "(default: %(default)s)",
+        help="make N runs at a time, each in a process of its own, more than one through Ray; 0: one by one in this "
+        "process (default: %(default)s)",
+    )
+    command.add_argument(
+        "--ray-address", metavar="HOST:PORT", help="make them on this Ray cluster (default: on this machine)"
     )
     command.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
     command.add_argument("--output", type=Path, help=f"folder of reports and runs (default: {output})")
@@ -68,6 +70,8 @@ def given_settings(config_files: str, rest: Sequence[str], taken: Mapping[str, s
     Args:
         taken: Keys that the command sets itself, and what to use instead.
     """
+    from ..training.checkpoint import quoted  # not for --help: it imports PyTorch
+
     settings: dict[str, Any] = {}
     for file in existing(config_files):
         settings |= quoted(read_yaml(Path(file)))
@@ -88,6 +92,8 @@ def existing(config_files: str) -> list[str]:
 
 def parse_settings(words: Sequence[str]) -> dict[str, Any]:
     """`--key=value` and `--key value` as settings; values are read as YAML, and None as in Python."""
+    from ..training.checkpoint import quoted
+
     settings: dict[str, Any] = {}
     left = list(words)
     while left:

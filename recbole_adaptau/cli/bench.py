@@ -1,4 +1,4 @@
-"""`recbole-adaptau bench`: speed, scaling, serving, and what reaches quality first."""
+"""`recbole-adaptau bench`: speed, scaling, ranks, serving, and what reaches quality first."""
 
 import argparse
 import json
@@ -12,9 +12,11 @@ from .command import exit_code, need_matplotlib, new_parser, typed
 
 EXAMPLE = """examples:
   recbole-adaptau bench speed --dataset gowalla ml-1m
+  recbole-adaptau bench losses --dataset electronic
   recbole-adaptau bench scaling --model AdapTauMF
   recbole-adaptau bench negatives --dataset ml-1m --epochs 15
   recbole-adaptau bench quality --dataset ml-1m --peer LightGCN --budget 40
+  recbole-adaptau bench ranks --dataset gowalla
   recbole-adaptau bench serving runs/gowalla/AdapTauMF/RUN
 """
 
@@ -45,14 +47,19 @@ def _bench(words: list[str]) -> None:
 
 def _measured(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     """The name of each report, and what was measured for it."""
-    from ..studies.speed import negatives, quality, scaling, serving, speed
+    from ..studies.speed import losses, negatives, quality, ranks, scaling, serving, speed
 
     if args.command == "speed":
         for dataset in args.dataset:
             yield f"speed-{dataset}", speed.measure(dataset, args.data_path, args.rounds, args.seconds)
+    elif args.command == "losses":
+        for dataset in args.dataset:
+            yield f"losses-{dataset}", losses.measure(dataset, args.data_path, args.rounds, args.seconds)
     elif args.command == "serving":
         data = serving.measure(args.run_folder, args.k, args.rounds)
         yield f"serving-{data['dataset']}", data
+    elif args.command == "ranks":
+        yield f"ranks-{args.dataset}", ranks.study(args.dataset, args.data_path, args.batches)
     elif args.command == "scaling":
         yield f"scaling-{args.model}", scaling.study(args.model)
     elif args.command == "quality":
@@ -86,10 +93,12 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = made.add_subparsers(dest="command", required=True)
     speed = commands.add_parser("speed", help="our epochs and evaluation beside RecBole's and a roofline")
-    speed.add_argument("--dataset", nargs="+", default=["ml-100k"], help="datasets (default: ml-100k)")
-    speed.add_argument("--data_path", default="dataset/", help="where they lie (default: %(default)s)")
-    speed.add_argument("--rounds", type=int, default=5, help="how often each is timed (default: %(default)s)")
-    speed.add_argument("--seconds", type=float, default=3.0, help="about so long a turn (default: %(default)s)")
+    losses = commands.add_parser("losses", help="an epoch of each loss beside the softmax")
+    for timed in (speed, losses):
+        timed.add_argument("--dataset", nargs="+", default=["ml-100k"], help="datasets (default: ml-100k)")
+        timed.add_argument("--data_path", default="dataset/", help="where they lie (default: %(default)s)")
+        timed.add_argument("--rounds", type=int, default=5, help="how often each is timed (default: %(default)s)")
+        timed.add_argument("--seconds", type=float, default=3.0, help="about so long a turn (default: %(default)s)")
     scaling = commands.add_parser("scaling", help="cost against users, items, interactions, negatives and d")
     ours = ("AdapTauMF", "AdapTauLightGCN")
     scaling.add_argument("--model", choices=ours, default="AdapTauMF", help="which model (default: %(default)s)")
@@ -112,11 +121,15 @@ def parser() -> argparse.ArgumentParser:
     )
     quality.add_argument("--seed", type=int, default=2020, help="seed (default: %(default)s)")
     quality.add_argument("--run_root", default="runs/quality", help="where the runs go (default: %(default)s)")
+    ranks = commands.add_parser("ranks", help="1, 2 and 4 processes: time, memory, bytes sent, and k machines")
+    ranks.add_argument("--dataset", default="ml-100k", help="dataset (default: %(default)s)")
+    ranks.add_argument("--data_path", default="dataset/", help="where it lies (default: %(default)s)")
+    ranks.add_argument("--batches", type=int, default=30, help="batches that are timed (default: %(default)s)")
     serving = commands.add_parser("serving", help="the top k of all users of a saved run")
     serving.add_argument("run_folder", metavar="RUN_FOLDER", help="what a run has left")
     serving.add_argument("--k", type=int, default=20, help="how many items for each (default: %(default)s)")
     serving.add_argument("--rounds", type=int, default=3, help="how often it is timed (default: %(default)s)")
-    for command in (speed, scaling, negatives, quality, serving):
+    for command in (speed, losses, scaling, negatives, quality, ranks, serving):
         command.add_argument("--output", default="runs/bench", help="where the report goes (default: %(default)s)")
     commands.add_parser("point", help=argparse.SUPPRESS).add_argument("point")
     return made

@@ -6,11 +6,10 @@ import select
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from logging import NOTSET, disable
 from typing import Any
 
-from ..errors import AdapTauError, OptionError
+from ..errors import AdapTauError, need
 
 PROGRAM = "recbole-adaptau"
 # What `exit_code` says of an interrupted study; {command} is the command as it was typed.
@@ -78,8 +77,7 @@ def new_parser(prog: str, description: str, epilog: str, **more: Any) -> argpars
 
 
 def need_matplotlib() -> None:
-    if find_spec("matplotlib") is None:
-        raise OptionError("pictures need matplotlib: pip install 'recbole_adaptau[plot]'.")
+    need("matplotlib", "pictures need", "plot")
 
 
 def _nobody_reads() -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..errors import OptionError
-from ..runs.pool import check_workers
+from ..runs.pool import Workers
 from ..studies.leaderboard.board import Board
 from ..studies.leaderboard.entries import FIRST_SEED, MODELS, common, entries
 from ..training.checkpoint import quoted
@@ -34,7 +34,7 @@ def _compare(words: list[str]) -> int:
     args, rest = parser().parse_known_args(words)
     given = given_settings(args.config_files, rest, TAKEN | {"model": "--models", "budget_minutes": "--budget"})
     refuse_twice("--models", args.models)
-    check_workers(args.parallel)
+    workers = Workers.checked(args.parallel, args.ray_address)
     if args.seeds < 1:
         raise OptionError(f"--seeds {args.seeds}: must be the number of seeds, at least 1.")
     if args.budget is not None and args.budget <= 0:
@@ -54,7 +54,7 @@ def _compare(words: list[str]) -> int:
         "given": dict(given),
         "model": "leaderboard",
     }
-    failed = board.carry_out(about, args.parallel)
+    failed = board.carry_out(about, workers)
     print((output / "leaderboard.md").read_text(encoding="utf-8"))
     print(f"written to {output}: leaderboard.md, .csv, .json and report.html")
     return 1 if failed else 0

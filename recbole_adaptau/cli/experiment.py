@@ -1,6 +1,7 @@
 """`recbole-adaptau experiment`: several runs for one table or picture."""
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,14 @@ from typing import Any
 import recbole.utils
 
 from .. import __version__
+from ..core.losses import LOSSES
 from ..core.strategies import STRATEGIES
 from ..errors import OptionError
 from ..model import AdapTauRecommender
 from ..reporting import curves, tables
 from ..runs import pool
-from ..studies import grid, plugin, repeat
+from ..studies import grid, ladder, plugin, repeat, reproduction
+from ..studies.leaderboard.entries import common as common_settings
 from ..studies.paper import EXPERIMENTS
 from ..studies.paper import command as paper
 from ..studies.study import Study
@@ -35,6 +38,17 @@ EXAMPLES = {
   {PROGRAM} plugin --models BPR NGCF --dataset ml-100k --epochs=30
   {PROGRAM} plugin -d ml-1m --seeds 1 2 3 --budget_minutes=10 --adapted-epochs 15
 """,
+    "reproduction": f"""examples:
+  {PROGRAM} reproduction runs/gowalla/AdapTauMF/* --reference results/authors-curves.csv
+""",
+    "ladder": f"""examples:
+  {PROGRAM} ladder --model AdapTauMF --dataset ml-100k
+  {PROGRAM} ladder -m AdapTauLightGCN -d electronic --strategy calibrated_user --taus 0.15 0.2 0.25
+""",
+    "losses": f"""examples:
+  {PROGRAM} losses --model AdapTauMF --dataset ml-100k
+  {PROGRAM} losses -m AdapTauMF -d electronic --losses softmax slatk --strategies fixed calibrated_user
+""",
     "curves": f"""examples:
   {PROGRAM} curves runs/ml-100k/AdapTauMF/* --output curves.png
   {PROGRAM} curves RUN --reference curves.csv --reference-run gowalla/MF/adap_tau_0 --output curves.png
@@ -49,6 +63,8 @@ SHARED = (
     "everything (.json), and pictures."
 )
 TAKEN_BY_GRID = {"tau": "--taus", "tau_strategy": "--strategies"}
+TAKEN_BY_LADDER = {"tau": "--taus", "tau_strategy": "--strategy", "recipe": "the command compare", "loss": "losses"}
+TAKEN_BY_LOSSES = {"tau": "--taus", "tau_strategy": "--strategies", "loss": "--losses"}
 TAKEN_BY_PAPER = {
     "tau": "--taus",
     "noise_ratio": "--shares",
@@ -68,10 +84,15 @@ def _experiment(words: list[str]) -> None:
     args, rest = parser().parse_known_args(words)
     if args.command == "list":
         print(paper.listing())
-    elif args.command == "curves":
-        _curves(args, rest)
+    elif args.command in ("curves", "reproduction"):
+        if rest:
+            raise OptionError(f"{args.command} does not know {' '.join(rest)}; see {PROGRAM} {args.command} --help.")
+        need_matplotlib()
+        (_curves if args.command == "curves" else _reproduction)(args)
     elif args.command in EXPERIMENTS:
         _paper(args, rest, words)
+    elif args.command in ("ladder", "losses"):
+        _boards(args, rest, words)
     else:
         _study(args, rest, words)
 
@@ -97,9 +118,10 @@ def _without(words: list[str], option: str) -> list[str]:
 
 
 def _study(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
-    given = given_settings(args.config_files, rest, TAKEN | (TAKEN_BY_GRID if args.command == "grid" else {}))
+    taken = {"grid": TAKEN_BY_GRID, "plugin": {"recipe": "nothing: plain and plus are both run"}}.get(args.command, {})
+    given = given_settings(args.config_files, rest, TAKEN | taken)
     refuse_twice("--seeds", args.seeds)
-    pool.check_workers(args.parallel)
+    workers = pool.Workers.checked(args.parallel, args.ray_address)
     common = given | quoted({"protocol": args.protocol, "data_path": args.data_path})
     named = f"{args.dataset}-{args.model}-{args.protocol}" if "model" in args else f"{args.dataset}-{args.protocol}"
     about: dict[str, Any] = {"command": typed("experiment", words), "version": __version__, "model": None}
@@ -118,8 +140,40 @@ def _study(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
     output = args.output or Path("runs/experiment") / args.command / named
     study = Study(args.command, specs, output, given, about, files)
     study.check()
-    study.carry_out(args.parallel)
+    study.carry_out(workers)
     print(study.page())
+
+
+def _boards(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
+    """The studies whose rows are chosen by validation like those of a leaderboard."""
+    taken = TAKEN_BY_LADDER if args.command == "ladder" else TAKEN_BY_LOSSES
+    given = given_settings(args.config_files, rest, TAKEN | taken)
+    refuse_twice("--taus", args.taus)
+    workers = pool.Workers.checked(args.parallel, args.ray_address)
+    if not issubclass(recbole.utils.get_model(args.model), AdapTauRecommender):
+        raise OptionError(
+            f"{args.command} varies tau, which {args.model} does not have: choose e.g. --model AdapTauMF."
+        )
+    given |= quoted({"protocol": args.protocol, "data_path": args.data_path})
+    output = args.output or Path("runs/experiment") / args.command / f"{args.dataset}-{args.model}-{args.protocol}"
+    about: dict[str, Any] = {"experiment": args.command, "command": typed("experiment", words), "version": __version__}
+    about |= {key: vars(args)[key] for key in ("model", "dataset", "protocol")} | {"given": dict(given), "budget": None}
+    about["valid_metric"] = common_settings()["valid_metric"]
+    board: ladder.Board
+    if args.command == "ladder":
+        found = ladder.ladder_entries(args.model, args.dataset, args.strategy, args.taus)
+        board = ladder.Ladder(found, args.dataset, args.seeds, None, given, output, strategy=args.strategy)
+        about["strategy"] = args.strategy
+    else:
+        refuse_twice("--losses", args.losses)
+        refuse_twice("--strategies", args.strategies)
+        found = ladder.loss_entries(args.model, args.dataset, args.losses, args.strategies, args.taus)
+        board = ladder.LossTable(found, args.dataset, args.seeds, None, given, output)
+        about |= {"losses": args.losses, "strategies": args.strategies}
+    about["seeds"] = board.seeds
+    board.carry_out(about, workers)
+    print((output / f"{board.stem}.md").read_text(encoding="utf-8"))
+    print(f"written to {output}: {board.stem}.md, .json and report.html")
 
 
 def _check_grid(args: argparse.Namespace) -> None:
@@ -132,20 +186,31 @@ def _check_grid(args: argparse.Namespace) -> None:
         raise OptionError(f"grid varies tau, which {args.model} does not have: choose e.g. --model AdapTauMF.")
 
 
-def _curves(args: argparse.Namespace, rest: list[str]) -> None:
-    if rest:
-        raise OptionError(f"curves does not know {' '.join(rest)}; see {PROGRAM} curves --help.")
+def _curves(args: argparse.Namespace) -> None:
     if args.reference_run and not args.reference:
         raise OptionError("--reference-run needs the file it is in: add --reference FILE.csv.")
     if args.output.suffix not in (".svg", ".png", ".pdf"):
         raise OptionError(f"--output {args.output}: must end in .svg, .png or .pdf.")
-    need_matplotlib()
     from ..reporting.figures import curves_figure
 
     found = curves.read_runs(args.run_folder)
     if args.reference:
         found += curves.read_references(args.reference, args.reference_run)
     tables.write(args.output, curves_figure(found))
+    print(f"written to {args.output}")
+
+
+def _reproduction(args: argparse.Namespace) -> None:
+    from ..reporting.figures import curves_figure
+
+    found = reproduction.claims(args.run_folder)
+    pictures = reproduction.overlays(found, args.reference) if args.reference else {}
+    for file, drawn in pictures.items():
+        tables.write(args.output / file, curves_figure(drawn))
+    text = args.output / "REPRODUCTION.md"
+    earlier = text.read_text(encoding="utf-8") if text.is_file() else ""
+    tables.write(args.output / "reproduction.json", json.dumps(reproduction.as_json(found), indent=1) + "\n")
+    tables.write(text, reproduction.page(found, pictures, earlier))
     print(f"written to {args.output}")
 
 
@@ -191,11 +256,31 @@ def parser() -> argparse.ArgumentParser:
         add(
             "plugin",
             "RecBole's models before and after Adap-tau",
-            "Train each of RecBole's models as it is and inside Adap-tau, for each seed; write plugin.json and\n"
-            f"plugin.md with the test figures side by side.\n{STOPPABLE}",
+            "Train each of RecBole's models as it is, inside plain Adap-tau and with the recipe plus, at one learning\n"
+            "rate and batch, for each seed; write plugin.json and plugin.md with the figures side by side.\n"
+            f"{STOPPABLE}",
         ),
         "plugin",
         seeds=repeat.SEEDS,
+    )
+    _add_board_arguments(
+        add(
+            "ladder",
+            "from a fixed temperature to the recipe plus, one step at a time",
+            "Train the best fixed tau of a grid, the adaptive strategies, each part of the recipe plus on top of the\n"
+            "one before, and each part alone; write ladder.json, ladder.md with paired tests, and report.html.\n"
+            f"{STOPPABLE}",
+        ),
+        "ladder",
+    )
+    _add_board_arguments(
+        add(
+            "losses",
+            "every loss with every temperature strategy",
+            "Train each loss with each temperature strategy, a fixed tau chosen by validation; write losses.json,\n"
+            f"losses.md and report.html.\n{STOPPABLE}",
+        ),
+        "losses",
     )
     for name, experiment in EXPERIMENTS.items():
         study = add(name, experiment.brief, f"{experiment.brief}\n{STOPPABLE}\n{SHARED}")
@@ -210,7 +295,21 @@ def parser() -> argparse.ArgumentParser:
             "curves from a CSV file: the columns left of 'epoch' name a run, recall@20 and ndcg@20 are its figures.",
         )
     )
+    _add_reproduction_arguments(
+        add(
+            "reproduction",
+            "the paper's main table from finished and unfinished runs",
+            "Compare runs of the paper's method (--protocol=paper, no recipe) with the paper's main table; write\n"
+            "REPRODUCTION.md, reproduction.json and, with --reference, pictures of our curves and the authors'.",
+        )
+    )
     return made
+
+
+def _add_reproduction_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("run_folder", nargs="+", metavar="RUN_FOLDER", help="runs with --protocol=paper")
+    command.add_argument("--reference", type=Path, metavar="CSV", help="the authors' curves, to be drawn beside ours")
+    command.add_argument("--output", type=Path, default=Path("results"), help="folder (default: %(default)s)")
 
 
 def _add_study_arguments(command: argparse.ArgumentParser, name: str, seeds: Sequence[int]) -> None:
@@ -246,6 +345,41 @@ def _add_study_arguments(command: argparse.ArgumentParser, name: str, seeds: Seq
         )
     folder = "DATASET-PROTOCOL" if name == "plugin" else "DATASET-MODEL-PROTOCOL"
     add_data_arguments(command, f"runs/experiment/{name}/{folder}")
+
+
+def _add_board_arguments(command: argparse.ArgumentParser, name: str) -> None:
+    command.add_argument("--model", "-m", default="AdapTauMF", help="model name (default: %(default)s)")
+    command.add_argument("--dataset", "-d", default="ml-100k", help="dataset name (default: %(default)s)")
+    command.add_argument("--seeds", type=int, default=3, metavar="N", help="how many seeds (default: %(default)s)")
+    taus = " ".join(map(str, ladder.TAUS))
+    command.add_argument(
+        "--taus", type=float, nargs="+", default=list(ladder.TAUS), help=f"fixed temperatures (default: {taus})"
+    )
+    if name == "ladder":
+        command.add_argument(
+            "--strategy",
+            choices=ladder.STRATEGIES,
+            default="adaptive_user",
+            help="temperature strategy that the parts are added to (default: %(default)s)",
+        )
+    else:
+        command.add_argument(
+            "--losses",
+            nargs="+",
+            choices=list(LOSSES),
+            default=list(ladder.SOFTMAX_FAMILY),
+            metavar="NAME",
+            help=f"of {', '.join(LOSSES)} (default: {' '.join(ladder.SOFTMAX_FAMILY)})",
+        )
+        command.add_argument(
+            "--strategies",
+            nargs="+",
+            choices=list(STRATEGIES),
+            default=list(ladder.TABLE_STRATEGIES),
+            metavar="NAME",
+            help=f"of {', '.join(STRATEGIES)} (default: {' '.join(ladder.TABLE_STRATEGIES)})",
+        )
+    add_data_arguments(command, f"runs/experiment/{name}/DATASET-MODEL-PROTOCOL")
 
 
 def _add_curves_arguments(command: argparse.ArgumentParser) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from logging import INFO
 from pathlib import Path
 
-from ..serving.export import export
 from .arguments import add_run_arguments
 from .command import exit_code, new_parser
+from .recommend import warnings_as_notes
 
 PROGRAM = "recbole-adaptau export"
 EXAMPLES = f"""examples:
@@ -33,8 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _export(words: list[str]) -> None:
     args = parser().parse_args(words)
-    for path in export(args.run_folder, args.output, args.faiss, args.neighbours, args.data_path):
-        print(f"written: {path}")
+    from ..serving.export import export  # after --help, which needs no PyTorch
+
+    with warnings_as_notes():
+        for path in export(args.run_folder, args.output, args.faiss, args.neighbours, args.data_path):
+            print(f"written: {path}")
 
 
 def parser() -> argparse.ArgumentParser:

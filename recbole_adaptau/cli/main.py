@@ -12,6 +12,7 @@ VERBS = {
     "recommend": "what a trained model recommends, to a table or a file",
     "similar": "the items most similar to an item, as a trained model sees them",
     "export": "a run's embeddings, for search in a system of your own",
+    "update": "next day's interactions into a run that serves",
     "tune": "search learning rate, L2 and layers by validation",
     "compare": "several models on one dataset: a leaderboard",
     "experiment": "a table or figure of the paper, a grid over tau, several seeds",

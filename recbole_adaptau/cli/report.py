@@ -6,7 +6,6 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..reporting.html.page import write_report
 from .command import exit_code, new_parser
 
 PROGRAM = "recbole-adaptau report"
@@ -23,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _report(words: list[str]) -> None:
     args = parser().parse_args(words)
+    from ..reporting.html.page import write_report  # after --help, which needs no PyTorch
+
     data = write_report(args.run_folder, args.output, args.title)
     for problem in data["skipped"]:
         print(f"note: left out: {problem}", file=sys.stderr)

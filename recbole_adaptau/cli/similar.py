@@ -6,10 +6,10 @@ from logging import INFO
 
 import pandas as pd
 
-from ..errors import DataError, OptionError
+from ..errors import OptionError
 from ..serving.recommender import Recommender
 from .command import exit_code, new_parser
-from .recommend import add_table_arguments, check_table_arguments, known, show_or_write
+from .recommend import add_table_arguments, check_table_arguments, need_known, show_or_write, warnings_as_notes
 
 PROGRAM = "recbole-adaptau similar"
 EXAMPLES = f"""examples:
@@ -28,19 +28,18 @@ def _similar(words: list[str]) -> None:
     check_table_arguments(args)
     if not args.items and not args.output:
         raise OptionError("name items with --items ID …, or give a file for all items with --output FILE.")
-    recommender = Recommender.from_run(args.run_folder, args.data_path, args.names)
-    places = None if not args.items else known(recommender, "item", args.items)
-    if places == []:
-        raise DataError("none of the items is in the data: name at least one that is.")
-    parts = recommender.similar_batches(places, args.k)
-    show_or_write(args.output, parts if args.output else _with_names(parts), by="item")
+    with warnings_as_notes():
+        recommender = Recommender.load(args.run_folder, args.data_path, args.names)
+        known = need_known(recommender, "item", args.items) if args.items else None
+        parts = recommender.similar_batches(known, args.k)
+        show_or_write(args.output, parts if args.output else _with_names(parts), by="item")
 
 
 def _with_names(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     """The rows with an item's name beside its id, where there are names, to be printed."""
     for part in parts:
         if "name" in part:
-            part["item"] = part["item"] + "  " + part.pop("name")
+            part["item"] = part["item"].astype(str) + "  " + part.pop("name")
         yield part
 
 

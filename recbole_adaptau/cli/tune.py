@@ -2,11 +2,10 @@
 
 import argparse
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from .. import __version__
-from ..errors import OptionError
+from ..errors import need
 from ..runs import pool, runner
 from ..studies import tuning
 from ..studies.study import Study
@@ -29,10 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _tune(words: list[str]) -> None:
     args, rest = parser().parse_known_args(words)
     given = given_settings(args.config_files, rest, TAKEN | {"seed": "--seed"})
-    pool.check_workers(args.parallel)
+    workers = pool.Workers.checked(args.parallel, args.ray_address)
     need_matplotlib()
-    if find_spec("hyperopt") is None:
-        raise OptionError("tuning needs hyperopt: pip install 'recbole_adaptau[tune]'.")
+    need("hyperopt", "tuning needs", "tune")
     path = tuning.params_file(args.model, args.params_file)
     search = tuning.Search(
         args.model, args.dataset, path, args.algo, args.max_evals, args.early_stop, args.seed, args.parallel
@@ -44,7 +42,7 @@ def _tune(words: list[str]) -> None:
     study = Study("tune", search.specs(common), output, given, about, tuning.files)
     tuning.refuse_idle_keys(study.specs, study.check())
     if search.knows_all:
-        study.carry_out(args.parallel)
+        study.carry_out(workers)
     about["best"] = search.choose(output, common, study.write, args.output_file)
     study.write(runner.records(search.asked, output))
     print(study.page())

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import recbole
+import torch
 from pydantic.fields import FieldInfo
 from recbole.config import Config
 
@@ -203,7 +204,9 @@ def _complaints(config: Config) -> dict[str, Complaint]:
         for component in components(config):
             idle |= component.unread(config)
     for key, value in sorted(config.external_config_dict.items()):
-        if key in GONE and is_ours(model_class) and key not in readers:
+        if (no_device := _no_such_device(key, value)) is not None:
+            found[key] = no_device
+        elif key in GONE and is_ours(model_class) and key not in readers:
             found[key] = Complaint(f"{key} = {value!r}: {GONE[key]}.", "always")
         elif key in readers:
             if is_ours(model_class) and (why := _unread(key, readers[key][1], idle, config)):
@@ -211,6 +214,18 @@ def _complaints(config: Config) -> dict[str, Complaint]:
         elif key not in listed:
             found[key] = _unknown(key, model_class, listed | readers.keys())
     return found
+
+
+def _no_such_device(key: str, value: Any) -> Complaint | None:
+    """About a GPU that was asked for and is not there: RecBole would train on the CPU without a word."""
+    if key == "device":
+        return Complaint(f"device = {value!r}: nothing reads it; choose GPUs with gpu_id, as --gpu_id=0.", "always")
+    wanted = "" if key != "gpu_id" or value is None else str(value).strip()
+    if wanted and not torch.cuda.is_available():
+        return Complaint(
+            f"gpu_id = {value}: PyTorch finds no GPU on this machine; leave it out to run on the CPU.", "explicit"
+        )
+    return None
 
 
 def idle_keys(config: Config) -> frozenset[str]:

@@ -31,7 +31,7 @@ def load_defaults(config: Config, model_class: Any, model: str, dataset: str) ->
         general = {name for settings in keys.GENERAL for name in settings.model_fields}
         values.update({name: value for name, value in declared.items() if ours or name not in general})
     if not ours and given.get("record_run"):
-        values["run_root"] = "runs"
+        values.update(run_root="runs", topk=list(RecboleSettings.defaults()["topk"]))  # as ours report
     own = PROPERTIES / "model" / f"{model}.yaml"
     if ours or own.is_file():
         values.update(read_yaml(own if own.is_file() else PROPERTIES / "model" / "AdapTau.yaml"))
@@ -80,7 +80,8 @@ def settle(config: Config) -> None:
     for key in keys.INTERNAL:
         config.final_config_dict.pop(key, None)
     if config["run_root"] and not config["run_folder"]:
-        config["run_folder"] = str(_new_run_folder(config))
+        settings = sorted(config.final_config_dict.items(), key=lambda item: item[0])
+        config["run_folder"] = str(new_run_folder(config["run_root"], config["dataset"], config["model"], settings))
     if config["run_folder"]:
         config["checkpoint_dir"] = config["run_folder"]
 
@@ -126,13 +127,12 @@ def _set_split(config: Config) -> None:
         )
 
 
-def _new_run_folder(config: Config) -> Path:
-    """run_root/dataset/model/time-hash: new for every run and sorted by time."""
-    settings = repr(sorted(config.final_config_dict.items(), key=lambda item: item[0]))
+def new_run_folder(root: str | Path, dataset: str, model: str, settings: Any) -> Path:
+    """root/dataset/model/time-hash: new for every run and sorted by time."""
     # The process and the nanosecond are in it too: many runs of the same settings may start in the same second.
-    settings += f"{os.getpid()} {time.time_ns()}"
-    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{hashlib.sha256(settings.encode()).hexdigest()[:6]}"
-    parent = Path(config["run_root"]) / config["dataset"] / config["model"]
+    told = f"{settings!r}{os.getpid()} {time.time_ns()}"
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{hashlib.sha256(told.encode()).hexdigest()[:6]}"
+    parent = Path(root) / dataset / model
     folder, number = parent / name, 1
     while folder.exists():
         number += 1

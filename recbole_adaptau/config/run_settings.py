@@ -49,6 +49,24 @@ class RunSettings(SettingsModel):
         compared=False,
         with_data=False,
     )
+    stored_data: str | None = setting(
+        None,
+        "The interactions.npz of a run folder, read instead of the dataset's files; train --refit and update set it.",
+        wanted="a path",
+        compared=False,
+        with_data=False,
+    )
+    stop_epoch: Annotated[int, Field(ge=1)] | None = setting(
+        None,
+        "End after so many of the epochs, with the learning rates of all; train --refit sets it.",
+        wanted="a whole number of at least 1",
+    )
+    warm_start: str | None = setting(
+        None,
+        "A run folder whose best epoch the weights start from, row by row by id; update sets it.",
+        wanted="a path",
+        with_data=False,
+    )
     resume: bool | None = setting(
         False, "Continue the run in run_folder from its last whole epoch.", compared=False, with_data=False
     )

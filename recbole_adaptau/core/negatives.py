@@ -17,6 +17,7 @@ from ..errors import OptionError
 from .component import Component, Registry
 from .interactions import Interactions
 from .logsumexp import candidate_logsumexp, row_logsumexp
+from .pairwise import PairMeans, candidate_pair_means
 from .settings import SettingsModel, setting
 
 
@@ -60,6 +61,13 @@ class Candidates:
 
         return with_positive
 
+    def pair_means(self, users: Tensor, items: Tensor, added: Tensor | None) -> PairMeans:
+        """As `ScoredBatch.pair_means`."""
+        weight = _sum(self.log_weight, added)
+        return lambda positive, tau, function: candidate_pair_means(
+            users, items, positive, tau, function, weight, self.hits
+        )
+
     def scores(self, users: Tensor, items: Tensor, added: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """As `ScoredBatch.scores`."""
         scores, weight = users @ items.T, _sum(self.log_weight, added)
@@ -84,6 +92,9 @@ class RowNegatives:
         """As `ScoredBatch.logsumexp`. Shape: users [B, d], the negatives' embeddings [B · M, d], added [B, M]."""
         scores, _ = self.scores(users, items, added)
         return lambda tau: row_logsumexp(scores, tau, added)
+
+    def pair_means(self, users: Tensor, items: Tensor, added: Tensor | None) -> None:
+        """None: all scores stand at once anyhow."""
 
     def scores(self, users: Tensor, items: Tensor, added: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """As `ScoredBatch.scores`."""

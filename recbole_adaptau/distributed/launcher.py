@@ -1,38 +1,44 @@
-"""Starting the processes of a run on this machine, and ending them all when one ends before its time."""
+"""A run in several processes on torch's own engine: torchrun's variables are the contract, --nproc calls its agent."""
 
-import datetime
-import faulthandler
+import itertools
+import json
+import logging
 import multiprocessing
 import os
 import pickle
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from logging import getLogger
-from multiprocessing.connection import Connection, wait
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from recbole.utils import ModelType
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from ..errors import AdapTauError, OptionError
 
-# Several machines must name one port beforehand; this is RecBole's.
-PORT = 5678
 # How long a process waits for the others, in seconds: PyTorch's own default.
-TIMEOUT = 1800
-# Seconds in which the others may say what they know when one has failed, and then in which they have to end.
+TIMEOUT = 1800.0
+# Seconds by which an error that may follow from another rank's end is told later than that end.
 GRACE = 5.0
-# Seconds after which the supervising thread looks up from its waiting: a signal that the system gave to another thread
-# (PyTorch and its store have some) does not wake it, and Python acts upon signals in this one alone.
-LOOK_UP = 1.0
+# Torchrun's variables; a group needs all of them.
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+_meetings = itertools.count()  # a process may be in one group after another
 
 
 class ProcessError(AdapTauError):
@@ -40,66 +46,59 @@ class ProcessError(AdapTauError):
 
 
 @dataclass(frozen=True)
-class Group:
-    """The processes of one run, and those of them on this machine.
+class Rank:
+    """This process as one of those that torchrun, or `launch`, has started.
 
     Attributes:
-        nproc: Processes on this machine.
-        world_size: Processes on all machines.
-        ip: The machine of rank 0.
-        port: Where the processes meet there; 0 for any free port, which one machine alone can do.
-        offset: The rank of this machine's first process.
-        timeout: Seconds a process waits for the others before it gives up.
+        rank, world_size: Among the processes of all machines.
+        local_rank, local_world_size: Among those of this machine.
+        launch: Torchrun's name of the launch, the same after a restart; empty if the variables were set by hand.
+        restarts: How often the agent of this machine has restarted its processes.
+        timeout: Seconds to wait for the others.
     """
 
-    nproc: int = 1
-    world_size: int = 1
-    ip: str = "localhost"
-    port: int = 0
-    offset: int = 0
+    rank: int
+    world_size: int
+    local_rank: int = 0
+    local_world_size: int = 1
+    launch: str = ""
+    restarts: int = 0
     timeout: float = TIMEOUT
 
     @classmethod
-    def checked(
-        cls,
-        nproc: int = 1,
-        world_size: int = -1,
-        ip: str = "localhost",
-        port: int | str | None = None,
-        offset: int = 0,
-        timeout: float = TIMEOUT,
-    ) -> "Group":
-        """A group that can exist, or a clear error. `world_size` -1 means that all are on this machine."""
-        if nproc < 1:
-            raise OptionError(f"--nproc={nproc}: at least one process has to work.")
-        world_size = nproc if world_size <= 0 else world_size
-        if not 0 <= offset <= world_size - nproc:
-            raise OptionError(
-                f"--group_offset={offset} --nproc={nproc} --world_size={world_size}: the ranks of this machine are "
-                f"{offset} to {offset + nproc - 1}, but there are only 0 to {world_size - 1}."
-            )
-        alone = nproc == world_size
-        try:
-            number = (0 if alone else PORT) if port is None else int(port)
-        except ValueError:
-            number = -1
-        if not 0 <= number < 65536 or (number == 0 and not alone):
-            raise OptionError(f"--port={port}: must be a number from 1 to 65535.")
+    def of_process(cls, timeout: float = TIMEOUT) -> "Rank | None":
+        """From torchrun's variables; None where nobody has set them."""
         if not timeout > 0:
-            raise OptionError(f"--rank_timeout={timeout}: must be a number of seconds above 0.")
-        return cls(nproc, world_size, ip, number, offset, timeout)
-
-    @property
-    def is_one_machine(self) -> bool:
-        return self.nproc == self.world_size
+            raise OptionError(f"--rank_timeout={timeout:g}: must be a number of seconds above 0.")
+        given = {name: os.environ[name] for name in VARIABLES if os.environ.get(name)}
+        if not given.keys() & {"RANK", "WORLD_SIZE", "LOCAL_RANK"}:
+            return None
+        needed = VARIABLES if given.get("WORLD_SIZE") != "1" else ("RANK",)
+        if missing := [name for name in needed if name not in given]:
+            raise OptionError(
+                f"{', '.join(given)} in the environment make this process one of several, but {', '.join(missing)} "
+                "is missing: start it with torchrun, which sets all, or unset them to train in one process."
+            )
+        try:
+            rank, world_size, local_rank = (int(given.get(name, 0)) for name in VARIABLES[:3])
+            here = int(os.environ.get("LOCAL_WORLD_SIZE", local_rank + 1))
+            restarts, _ = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)), int(given.get("MASTER_PORT", 0))
+        except ValueError as error:
+            raise OptionError(f"a variable of torchrun's is not a number: {error}.") from error
+        if not 0 <= rank < world_size or not 0 <= local_rank < here:
+            raise OptionError(
+                f"RANK={rank} WORLD_SIZE={world_size} LOCAL_RANK={local_rank} LOCAL_WORLD_SIZE={here}: there is no "
+                "such rank; ranks count from 0."
+            )
+        return cls(rank, world_size, local_rank, here, os.environ.get("TORCHELASTIC_RUN_ID", ""), restarts, timeout)
 
     def check(self, config: Any) -> str:
         """Refuse what several processes cannot do; returns the backend: gloo on the CPU, nccl on a GPU for each."""
         if config["MODEL_TYPE"] in (ModelType.TRADITIONAL, ModelType.DECISIONTREE):
-            raise OptionError(f"{config['model']} learns by no gradient that processes could share: leave --nproc out.")
+            raise OptionError(f"{config['model']} learns by no gradient that processes could share: start one process.")
         for key in ("save_dataloaders", "dataloaders_save_path"):
             if config[key]:
-                raise OptionError(f"{key} = {config[key]}: saved loaders are of one process; leave it or --nproc out.")
+                raise OptionError(f"{key} = {config[key]}: saved loaders are of one process; leave it out.")
         rows = config["train_batch_size"] // self.world_size
         if config["negatives"] == "in_batch" and rows < 2:
             raise OptionError(
@@ -108,207 +107,224 @@ class Group:
             )
         if config["device"].type != "cuda":
             return "gloo"
-        if torch.cuda.device_count() < self.nproc:
+        if torch.cuda.device_count() < self.local_world_size:
             raise OptionError(
-                f"--nproc={self.nproc} needs as many GPUs, but gpu_id = {config['gpu_id']} makes "
-                f"{torch.cuda.device_count()} available: list them as --gpu_id=0,1, or use the CPU with --gpu_id=''."
+                f"{self.local_world_size} processes on this machine need as many GPUs, but gpu_id = {config['gpu_id']} "
+                f"makes {torch.cuda.device_count()} available: list them as --gpu_id=0,1, or use the CPU with "
+                "--gpu_id=''."
             )
         return "nccl"
 
-
-def launch(group: Group, backend: str, work: Callable[..., Any], *args: Any) -> Any:
-    """Call `work(local rank, *args)` in each process of this machine; returns what the first of them returned.
-
-    When one fails or dies, the others are ended and the error says which and why. Ctrl-C and SIGTERM end all of them,
-    and so does the death of this process.
-    """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if backend == "gloo" and group.nproc > cores:
-        getLogger().warning(f"{group.nproc} processes share {cores} cores: more than {cores} gain nothing.")
-    if not group.is_one_machine:
-        getLogger().warning(
-            f"Waiting up to {group.timeout:g} seconds at {group.ip}:{group.port} for the other "
-            f"{group.world_size - group.nproc} of {group.world_size} processes."
-        )
-    # Kept for as long as the processes need it.
-    store, group = _meeting_place(group)
-    threads = None if "OMP_NUM_THREADS" in os.environ else max(1, cores // group.nproc)
-    context = multiprocessing.get_context("spawn")
-    processes, connections = [], []
-    with _termination_as_interrupt():
+    @cached_property
+    def store(self) -> dist.Store:
+        """What the ranks of this start, and no earlier one, have in common before they are a group."""
+        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        key = f"recbole_adaptau/{next(_meetings)}"
         try:
-            for local_rank in range(group.nproc):
-                here, there = context.Pipe(duplex=False)
-                process = context.Process(
-                    target=_process, args=(local_rank, group, backend, threads, there, work, args)
-                )
-                with _interrupts_later():
-                    process.start()
-                there.close()  # so that the end of the process ends the connection
-                processes.append(process)
-                connections.append(here)
-            return _supervised(group, processes, connections)
+            if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+                return self._new_store(host, port, key)
+            first, wait = self.rank == 0, timedelta(seconds=self.timeout)
+            own = dist.TCPStore(host, port, None, first, wait, wait_for_workers=False, multi_tenant=True)
+            return dist.PrefixStore(key, own)
+        except (dist.DistError, ValueError) as error:
+            raise ProcessError(
+                f"rank {self.rank} could not meet the other {self.world_size - 1} at {host}:{port} within "
+                f"{self.timeout:g} seconds. Are all started, and does no firewall keep them apart? ({error})"
+            ) from error
+
+    def _new_store(self, host: str, port: int, key: str) -> dist.Store:
+        """Rank 0's; the agent's, which outlives a restart, only says where.
+
+        After a restart the agent's store still has the addresses of ranks that are no more, and PyTorch connects to
+        them (its issue 135712). Agents end their processes before they start others, so an old address is refused.
+        """
+        agent = dist.TCPStore(host, port, is_master=False, timeout=timedelta(seconds=60))
+        wait = timedelta(seconds=self.timeout)
+        if self.rank == 0:
+            store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=wait)
+            agent.set(key, str(store.port))
+            return store
+        agent.set_timeout(wait)
+        deadline = time.monotonic() + self.timeout
+        while True:
+            place = int(agent.get(key))
+            try:
+                socket.create_connection((host, place), 5.0).close()  # PyTorch would fill pages about one refused
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise dist.DistNetworkError(str(error)) from error
+                time.sleep(0.1)
+            else:
+                return dist.TCPStore(host, place, is_master=False, timeout=wait)
+
+    def text_of_first(self, key: str, text: str) -> str:
+        """Rank 0's text, on every rank."""
+        if self.world_size == 1:
+            return text
+        if self.rank == 0:
+            self.store.set(key, text)
+            return text
+        return self.store.get(key).decode()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Around all that this process does as a rank: it ends with its agent, and the rank to blame speaks first."""
+        if self.launch:
+            threading.Thread(target=end_with_parent, daemon=True).start()
+        several = self.world_size > 1
+        main = several and threading.current_thread() is threading.main_thread()
+        # In a collective operation Python would hear it too late.
+        before = signal.signal(signal.SIGINT, signal.SIG_DFL) if main else None
+        try:
+            yield
+        except Exception as error:
+            # Rank 0 speaks for all that are refused alike; a lost connection is told after what it follows from.
+            delay = GRACE if not isinstance(error, AdapTauError) else 0.0 if self.rank == 0 else 1.0
+            time.sleep(delay if several else 0.0)
+            _leave_word(error)
+            raise
         finally:
-            _end(processes)
-            del store
+            if before is not None:
+                signal.signal(signal.SIGINT, before)
+
+    @contextmanager
+    def group(self, backend: str) -> Iterator[None]:
+        """The ranks as a process group; after an error it is left by the end of the process alone."""
+        if self.local_world_size == self.world_size and "lo" in [name for _, name in socket.if_nameindex()]:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # nobody else's business
+        if backend == "nccl":
+            torch.cuda.set_device(self.local_rank)
+        try:
+            dist.init_process_group(
+                backend,
+                store=self.store,
+                rank=self.rank,
+                world_size=self.world_size,
+                timeout=timedelta(seconds=self.timeout),
+            )
+        except dist.DistError as error:
+            raise ProcessError(f"rank {self.rank} could not join the other {self.world_size - 1} ({error})") from error
+        yield
+        if dist.is_initialized():  # RecBole's run_recbole has left it already
+            dist.destroy_process_group()
 
 
-def _meeting_place(group: Group) -> tuple[dist.TCPStore | None, Group]:
-    """Where the processes find each other, kept by the machine of rank 0, and the group with the port it has."""
-    if group.offset > 0:
-        return None, group
-    try:
-        store = dist.TCPStore(
-            group.ip, group.port, is_master=True, wait_for_workers=False, timeout=datetime.timedelta(seconds=60)
+def launch(nproc: int, work: Callable[..., Any], *args: Any, max_restarts: int = 0, threads: int | None = None) -> Any:
+    """Call `work(*args)` in each of so many processes of this machine; returns what rank 0 returned.
+
+    When one fails or dies, all are started again, at most `max_restarts` times; then the error says which and why.
+
+    Raises:
+        SignalException: SIGINT, SIGTERM or SIGHUP came; all processes are ended.
+    """
+    heard = [name for name in ("SIGTERM", "SIGINT", "SIGHUP") if _is_heard(name)]
+    newer: dict[str, Any] = {"signals_to_handle": ",".join(heard), "shutdown_timeout": int(GRACE)}  # than PyTorch 2.6
+    with tempfile.TemporaryDirectory(prefix="ranks-") as folder, _agent_s_manners():
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=nproc,
+            run_id=uuid.uuid4().hex,
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            rdzv_configs={"is_host": True},
+            local_addr="localhost",
+            max_restarts=max_restarts,
+            logs_specs=DefaultLogsSpecs(folder),
+            **{name: value for name, value in newer.items() if name in {field.name for field in fields(LaunchConfig)}},
         )
-    except dist.DistNetworkError as error:
-        if "EADDRINUSE" not in str(error):
-            raise OptionError(f"--ip={group.ip} --port={group.port}: cannot be used for rank 0 ({error}).") from error
-        raise OptionError(
-            f"--port={group.port} is in use, perhaps by another run: give another"
-            + (", or leave it out for any free one." if group.is_one_machine else " on every machine.")
-        ) from error
-    return store, Group(group.nproc, group.world_size, group.ip, store.port, group.offset, group.timeout)
+        try:
+            return pickle.loads(elastic_launch(config, _process)((threads, work, args))[0])
+        except ChildFailedError as failed:
+            rank, failure = failed.get_first_failure()
+            raise _error(rank, nproc, failure, max_restarts) from None
 
 
-def _process(
-    local_rank: int,
-    group: Group,
-    backend: str,
-    threads: int | None,
-    connection: Connection,
-    work: Callable[..., Any],
-    args: tuple[Any, ...],
-) -> None:
-    """A process of its own: joins the group, works, and sends back what came out or what went wrong, and when."""
-    faulthandler.enable()  # one that is ended by a fault in compiled code says where it was
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it cannot be blocked from the start
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+def _process(task: tuple[int | None, Callable[..., Any], tuple[Any, ...]]) -> bytes | None:
+    """In a process that the agent has started: work, or leave word of what went wrong."""
+    threads, work, args = task
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if threads is not None:
+        torch.set_num_threads(threads)
+    rank = Rank.of_process()
     try:
-        if threads is not None:
-            torch.set_num_threads(threads)
-        join(group, local_rank, backend)
-        _send(connection, True, work(local_rank, *args))
-        return
-    except AdapTauError as error:
-        _send(connection, False, error)
-    except BaseException:
-        _send(connection, False, traceback.format_exc())
-    sys.stderr.flush()
-    # Not by returning: the group's own threads may wait for a rank that is no more.
-    os._exit(1)
-
-
-def _send(connection: Connection, succeeded: bool, what: Any) -> None:
-    # As bytes: sent as they are, tensors would stay in memory that ends with this process.
-    connection.send_bytes(pickle.dumps((succeeded, time.time(), what)))
-
-
-def join(group: Group, local_rank: int, backend: str) -> None:
-    """Become a rank of the group; returns when all have."""
-    timeout = datetime.timedelta(seconds=group.timeout)
-    if group.is_one_machine and "lo" in [name for _, name in socket.if_nameindex()]:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # nobody else's business
-    if backend == "nccl":
-        torch.cuda.set_device(local_rank)
-    try:
-        store = dist.TCPStore(group.ip, group.port, is_master=False, timeout=timeout)
-        dist.init_process_group(
-            backend, store=store, rank=group.offset + local_rank, world_size=group.world_size, timeout=timeout
-        )
-    except dist.DistError as error:
-        raise ProcessError(
-            f"rank {group.offset + local_rank} could not meet the other {group.world_size - 1} at {group.ip}:"
-            f"{group.port} within {group.timeout:g} seconds. Are they all started, with the same --world_size, --ip "
-            f"and --port and a --group_offset of their own, and does no firewall keep them apart? ({error})"
-        ) from error
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
+        with rank.at_work() if rank is not None else tempfile.TemporaryDirectory():
+            return pickle.dumps(work(*args))
+    except Exception:
+        sys.stderr.flush()
+        # Not by returning: the group's own threads may wait for a rank that is no more.
         os._exit(1)
 
 
-def _supervised(group: Group, processes: list[Any], connections: list[Connection]) -> Any:
-    """Wait for all processes; the first's result, or the error of the one that failed first."""
-    results: dict[int, Any] = {}
-    failures: list[tuple[int, float, int, Any]] = []
-    left: dict[Any, int] = dict(zip(connections, range(group.nproc), strict=True))
-    deadline: float | None = None
-    while left and (deadline is None or time.monotonic() < deadline):
-        seconds = LOOK_UP if deadline is None else max(deadline - time.monotonic(), 0.0)
-        ready: list[Any] = wait(list(left), seconds)
-        for connection in ready:
-            local_rank = left.pop(connection)
-            try:
-                succeeded, when, what = pickle.loads(connection.recv_bytes())
-            except EOFError:  # died without a word
-                processes[local_rank].join(GRACE)
-                succeeded, when, what = False, 0.0, processes[local_rank].exitcode
-            if succeeded:
-                results[local_rank] = what
-            else:
-                # What follows from a failure elsewhere, a lost connection, comes last: after deaths and plain errors.
-                kind = 0 if isinstance(what, int | None) else 1 if isinstance(what, AdapTauError) else 2
-                failures.append((kind, when if kind == 2 else 0.0, local_rank, what))
-                deadline = deadline or time.monotonic() + GRACE
-    if failures:
-        *_, local_rank, what = min(failures, key=lambda failure: failure[:3])
-        raise _failure(group.offset + local_rank, group.world_size, what)
-    for process in processes:
-        process.join(GRACE)
-    return results[0]
+def _leave_word(error: Exception) -> None:
+    """For the agent, where it reads of errors: a sentence if it is one of ours, else the traceback."""
+    if file := os.environ.get("TORCHELASTIC_ERROR_FILE"):
+        ours = isinstance(error, AdapTauError)
+        told = f"{type(error).__name__}: {error}" if ours else "".join(traceback.format_exception(error))
+        Path(file).write_text(json.dumps({"message": told, "timestamp": int(time.time())}), encoding="utf-8")
 
 
-def _failure(rank: int, world_size: int, what: Any) -> Exception:
+def _error(rank: int, nproc: int, failure: ProcessFailure, restarts: int) -> Exception:
     """What to raise for a failed rank: its own error, its traceback, or how it died."""
-    if isinstance(what, AdapTauError):
-        return what
-    if isinstance(what, str):
-        return RuntimeError(f"rank {rank} of {world_size} failed, and the others were ended:\n{what}")
+    again = f" after {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
+    if os.path.isfile(failure.error_file):
+        kind, _, text = str(failure.message).partition(": ")
+        if kind in (kinds := _kinds(AdapTauError)):
+            return kinds[kind](text)
+        return RuntimeError(f"rank {rank} of {nproc} failed{again}, and the others were ended:\n{failure.message}")
     # Python says the reason itself: a script that starts processes and is not guarded would start itself again.
-    how = f"with exit code {what} (see above)"
-    if isinstance(what, int) and what < 0:
-        how = f"by {signal.Signals(-what).name}" + (" (out of memory?)" if -what == signal.SIGKILL else "")
-    return ProcessError(f"rank {rank} of {world_size} was ended {how}, and the others with it.")
+    how = f"with exit code {failure.exitcode} (see above)"
+    if failure.exitcode < 0:
+        how = f"by {failure.signal_name()}" + (" (out of memory?)" if -failure.exitcode == signal.SIGKILL else "")
+    return ProcessError(f"rank {rank} of {nproc} was ended {how}{again}, and the others with it.")
 
 
-def _end(processes: list[Any]) -> None:
-    """End those that still run, at once: files are written whole or not at all, so nothing is worth waiting for."""
-    for process in processes:
-        process.kill()
-    for process in processes:
-        process.join()
+def _kinds(kind: type[AdapTauError]) -> dict[str, type[AdapTauError]]:
+    return {kind.__name__: kind} | {name: sub for one in kind.__subclasses__() for name, sub in _kinds(one).items()}
+
+
+def end_with_parent() -> None:
+    """For a thread: ends this process when the one that has started it is no more."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    else:
+        agent = os.getppid()
+        while os.getppid() == agent:
+            time.sleep(0.5)
+    os._exit(1)
+
+
+def _is_heard(name: str) -> bool:
+    return hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN
 
 
 @contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """What is started here never hears Ctrl-C, which in a terminal reaches every process; this one hears it after."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if hasattr(signal, "pthread_sigmask") else None
+def _agent_s_manners() -> Iterator[None]:
+    """The agent's log is silenced and its signal handlers are taken back; the processes it starts hear no Ctrl-C.
+
+    In a terminal Ctrl-C reaches every process. Those that are started inherit this thread's mask; here another thread
+    takes the signal, and Python acts upon it in this one.
+    """
+    names = ("torch.distributed.elastic", "torch.multiprocessing.spawn")
+    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith(names)]
+    for logger in loggers:
+        logger.disabled = True
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in signal.valid_signals()} if main else {}
+    over = threading.Event()
+    threading.Thread(target=over.wait, daemon=True).start()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if hasattr(signal, "pthread_sigmask") else None
     try:
         yield
     finally:
-        if before is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends this process as Ctrl-C does: with the processes it started."""
-
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.getsignal(signal.SIGTERM)
-    # Where the host program handles it, it is left to it; Ray, which RecBole imports, does so without being asked.
-    unhandled = before == signal.SIG_DFL or getattr(before, "__module__", "").startswith("ray.")
-    ours = unhandled and threading.current_thread() is threading.main_thread()
-    if ours:
-        signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        if ours:
-            signal.signal(signal.SIGTERM, before)
+        over.set()
+        for number, handler in before.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+        if mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for logger in loggers:
+            logger.disabled = False

@@ -241,6 +241,8 @@ class AdapTauRecommender(GeneralRecommender, ABC):
             tau_0=self.strategy.tau_0,
             logsumexp=negatives.logsumexp(u, n, of_negatives, self._max_logit),
             scores=lambda: negatives.scores(u, n, of_negatives),
+            users=users,
+            pair_means=negatives.pair_means(u, n, of_negatives),
         )
         if self.training:
             self.strategy.observe(users, lambda tau: batch.logsumexp(tau) - batch.positive_at(tau))
@@ -371,6 +373,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         """[n_users] what f(u, i) is multiplied by in a user's scores, and so what is added to it."""
         return self._for_scores()[2]
 
+    @torch.inference_mode(False)  # a tensor made there could not be used in training later
     @torch.no_grad()
     def _for_scores(self) -> tuple[Tensor, Tensor, Tensor]:
         """`test_embeddings` and `pair_scales`, in evaluation once for as long as no parameter and no buffer changes."""

@@ -4,6 +4,7 @@
 serves as two parts is looked over once, and a dataset RecBole has saved itself is not looked over again.
 """
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from recbole.utils import FeatureSource, ModelType
 
 from ..data.check import AtomicFile, check_values, repeated_pairs, seen_before, without_missing_ids
 from ..errors import DataError, did_you_mean, refusals_explained
+from .libraries import silence_chained_assignment
 
 
 def load_feat(original: Any, self: Any, filepath: str, source: Any) -> pd.DataFrame | None:
@@ -81,7 +83,9 @@ def _read(dataset: Any, load: Any, file: AtomicFile, source: Any, columns: dict[
     given = dataset.config["encoding"]
     dataset.config["encoding"] = file.encoding
     try:
-        table: pd.DataFrame | None = load(dataset, str(file.path), source)
+        with warnings.catch_warnings():
+            silence_chained_assignment()
+            table: pd.DataFrame | None = load(dataset, str(file.path), source)
         return table
     except pd.errors.ParserError as error:
         raise file.open_quote() from error

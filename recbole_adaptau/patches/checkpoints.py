@@ -62,7 +62,7 @@ def load_data_and_model(
 
     Args:
         model_file: A checkpoint.
-        run: The settings of the run that it must be of, if given; the data is read from their data_path.
+        run: The settings of the run that it must be of, if given; they say where the data is read from.
         allow_pickle: Whether a file of RecBole's own, which can run any code, may be read.
     """
     state = checkpoint.load(model_file, allow_pickle=allow_pickle)
@@ -78,12 +78,13 @@ def load_data_and_model(
     changes = {"run_folder": None, "run_root": None}
     if run is not None:
         checkpoint.refuse_other_run(state["config"], run, model_file)
-        changes |= {key: run[key] for key in ("data_path",) if key in run}
+        changes |= {key: run[key] for key in ("data_path", "stored_data") if key in run}
     config = checkpoint.rebuild_config({**state["config"], **changes})
     if config["device"].type != "cpu":
         state = checkpoint.load(model_file, config["device"], allow_pickle)
     quick_start.init_seed(config["seed"], config["reproducibility"])
-    quick_start.init_logger(config)
+    if run is None:
+        quick_start.init_logger(config)  # a run's own log is closed, and loading it writes nothing
     logger = getLogger()
     logger.info(config)
 

@@ -18,9 +18,14 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import AdapTauError
-from .table import PATCHES, RECBOLE, Patch
+from .table import INSTALL, PATCHES, RECBOLE, Patch
 
-_USES_RAY = "recbole.quick_start.quick_start"
+# What modules of RecBole's import for one call: (module, the name that is imported from it, what is used of that name).
+# Each is replaced by a patch, so that nobody has to wait for it, or install it, who does not use it.
+_STAND_INS = {
+    "recbole.quick_start.quick_start": ("ray", "tune", "report"),
+    "recbole.utils.utils": ("torch.utils.tensorboard", "SummaryWriter", ""),
+}
 
 
 def install() -> None:
@@ -50,7 +55,7 @@ class Finder(MetaPathFinder):
             execute = spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
-                with _without_ray() if name == _USES_RAY else nullcontext():
+                with _stand_in(*_STAND_INS[name]) if name in _STAND_INS else nullcontext():
                     execute(module)
                 for patch in patches:
                     apply(patch, module)
@@ -70,7 +75,7 @@ def apply(patch: Patch, module: ModuleType) -> tuple[Any, Any]:
         what = "is not there" if found is None else "has another source"
         raise AdapTauError(
             f"{patch.target} {what}, so the patch of it is refused: recbole_adaptau needs RecBole {RECBOLE}, and "
-            f"{version} was found. To install it: pip install recbole=={RECBOLE}"
+            f"{version} was found. To install it: {INSTALL}"
         )
     *owners, name = patch.name.split(".")
     place: Any = module
@@ -122,16 +127,15 @@ def replace_everywhere(old: Any, new: Any) -> None:
 
 
 @contextmanager
-def _without_ray() -> Iterator[None]:
-    """A stand-in for ray while quick_start is executed, which imports it for `tune.report` alone."""
-    if "ray" in sys.modules:
-        yield
-        return
-    ray, tune = ModuleType("ray"), ModuleType("ray.tune")
-    vars(tune)["report"] = print  # replaced by a patch
-    vars(ray)["tune"] = tune
-    sys.modules["ray"] = ray
+def _stand_in(module: str, name: str, attribute: str) -> Iterator[None]:
+    """An empty module in place of another library's, while a module of RecBole's that imports it is executed."""
+    found = {module: sys.modules[module]} if module in sys.modules else {}
+    stand_in, held = ModuleType(module), ModuleType(f"{module}.{name}")
+    vars(held)[attribute] = print
+    vars(stand_in)[name] = held if attribute else print
+    sys.modules[module] = stand_in
     try:
         yield
     finally:
-        del sys.modules["ray"]
+        del sys.modules[module]
+        sys.modules.update(found)

@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import time
+from importlib.util import find_spec
 from typing import Any
 
 import colorama
@@ -12,7 +13,6 @@ import colorlog
 from colorama.ansitowin32 import StreamWrapper
 from recbole.utils import logger as recbole_logger
 from recbole.utils import utils
-from torch.utils.tensorboard import SummaryWriter
 
 from ..config.keys import method_line
 from ..distributed import ranks
@@ -91,5 +91,15 @@ def get_tensorboard(original: Any, logger: logging.Logger) -> Any:
         return _Nowhere()
     for handler in logging.getLogger().handlers:
         if hasattr(handler, "run_folder"):
-            return SummaryWriter(os.path.join(handler.run_folder, "tensorboard"))
+            return summary_writer(None, os.path.join(handler.run_folder, "tensorboard"))
     return original(logger)
+
+
+def summary_writer(original: Any, folder: str) -> Any:
+    """TensorBoard's, or one that writes nothing where TensorBoard is not installed."""
+    if find_spec("tensorboard") is None:
+        logging.getLogger().info("TensorBoard's events are not written: pip install 'recbole_adaptau[tensorboard]'")
+        return _Nowhere()
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(folder)

@@ -70,7 +70,8 @@ def trainer_init(original: Any, self: Any, config: Any, model: Any) -> None:
 
 
 def ensure_dir(original: Any, dir_path: str) -> None:
-    os.makedirs(dir_path, exist_ok=True)
+    if ranks.is_first():  # another machine has no use for the folders of a run
+        os.makedirs(dir_path, exist_ok=True)
 
 
 def loader_init(original: Any, self: Any, config: Any, dataset: Any, sampler: Any, shuffle: bool = False) -> None:

@@ -1,12 +1,15 @@
 """What goes into the parts of a dataset: nothing empty, nothing from a stray file, false positives where asked for."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 from recbole.data import utils as data_utils
 
 from ..data.noise import with_noise
+from ..data.stored import StoredDataset, with_parts
 from ..errors import DataError, OptionError, refusals_explained
+from ..runs.folder import read_interactions
 
 
 def build(original: Any, self: Any) -> list[Any]:
@@ -35,10 +38,12 @@ def build(original: Any, self: Any) -> list[Any]:
     for name, part, result in zip(("validation", "test"), parts[1:], ("best epoch", "test figures"), strict=True):
         if len(part.inter_feat) == 0:
             self.logger.warning(f"The {name} part of '{self.dataset_name}' is empty: there will be no {result}.")
-    return with_noise(parts, self.config)
+    return with_parts(with_noise(parts, self.config))
 
 
 def create_dataset(original: Any, config: Any) -> Any:
+    if config["stored_data"]:
+        return StoredDataset(config, read_interactions(Path(config["stored_data"])))
     if _may_unpickle(config, "save_dataset", "dataset_save_path"):
         return original(config)
     # RecBole looks at this path alone when it is set; nothing can exist below a file.

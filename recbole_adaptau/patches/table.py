@@ -3,6 +3,8 @@
 from typing import Literal, NamedTuple
 
 RECBOLE = "1.2.1"
+# Without what RecBole's metadata asks for: its Ray has no build for Python 3.12 and later. setup.py has the rest.
+INSTALL = f"pip install --no-deps recbole=={RECBOLE}"
 Kind = Literal["library drift", "bug", "security", "message", "speed", "feature"]
 
 
@@ -57,6 +59,9 @@ PATCHES = (
           "FullLoader builds Python objects from YAML tags, and the class is changed for the whole process."),
     Patch("recbole.config.configurator:Config._init_device", ".ranks:init_device", "bug", (1811, 2154), "d6b946b3b2e0",
           "nccl is hard-coded, also on CPUs, and on a second machine one process logs and writes as the first does."),
+    Patch("recbole.config.configurator:Config.compatibility_settings", ".libraries:compatibility_settings",
+          "library drift", (2215,), "5030d75b2f92",
+          "NumPy 2 has neither float_ nor complex_ nor unicode_, which every Config asks for."),
     Patch("recbole.config.configurator:eval", ".settings:literal", "security", (), "48152baf9a7a",
           "Every text among the settings is run as Python code.", within="Config._convert_config_dict"),
     Patch("recbole.trainer.hyper_tuning:eval", ".settings:literal", "security", (), "f1daf95df93e",
@@ -74,9 +79,20 @@ PATCHES = (
           "and a wrong column is a bare KeyError."),
     Patch("recbole.data.dataset.dataset:Dataset._from_scratch", ".bad_data:from_scratch", "bug", (), "cdbb8281d488",
           "A given test part keeps what is in its training part, which rewards a model for what it has memorised."),
-    Patch("recbole.data.dataset.dataset:Dataset._fill_nan", ".loading:fill_nan",
+    Patch("recbole.data.dataset.dataset:Dataset._fill_nan", ".libraries:fill_nan",
           "library drift", (2215,), "b156de9924b8",
-          "pandas 2 warns of chained assignment, which RecBole's user can do nothing about."),
+          "Missing values are filled in place: pandas 2 warns of it, and pandas 3 fills nothing and says nothing."),
+    Patch("recbole.data.dataset.dataset:Dataset._dataframe_to_interaction", ".libraries:dataframe_to_interaction",
+          "library drift", (2215,), "b27637d6edd1",
+          "The columns of pandas 3 are read-only, and PyTorch warns of every tensor that is made of one."),
+    Patch("recbole.data.dataset.dataset:len", ".libraries:length", "library drift", (2215,), "51fd4947aa82",
+          "pandas 3 hands the whole column to agg(len), so that sequences cannot be split.", within="Dataset._remap"),
+    Patch("recbole.data.dataset.kg_dataset:len", ".libraries:length", "library drift", (2215,), "923e1b0d855b",
+          "pandas 3 hands the whole column to agg(len), so that sequences cannot be split.",
+          within="KnowledgeBasedDataset._reset_ent_remapID"),
+    Patch("recbole.data.dataset.sequential_dataset:len", ".libraries:length", "library drift", (2215,), "68e01f93ec16",
+          "pandas 3 hands the whole column to agg(len), so that every given sequence has the length of the column.",
+          within="SequentialDataset._benchmark_presets"),
     Patch("recbole.data.dataset.dataset:Dataset._load_data", ".download:load_data", "bug", (1989,), "9da47b33da9c",
           "Processes wait for a download only if they find the folder absent, and one that comes late leaves the "
           "others waiting."),
@@ -152,6 +168,31 @@ PATCHES = (
     Patch("recbole.model.general_recommender.sgl:SGL.calc_ssl_loss", "..peers.fast_graphs:sgl_contrast",
           "speed", (), "f316b9eaba4a",
           "With fast_propagation a user's term is computed once a batch."),
+    Patch("recbole.model.general_recommender.lightgcn:sp.dok_matrix", ".libraries:dok_matrix",
+          "library drift", (2215,), "eb413da8e0de",
+          "The graph is filled by dok_matrix._update, which SciPy 1.13 has removed.",
+          within="LightGCN.get_norm_adj_mat"),
+    Patch("recbole.model.general_recommender.ngcf:sp.dok_matrix", ".libraries:dok_matrix",
+          "library drift", (2215,), "fb50944ec14d",
+          "The graph is filled by dok_matrix._update, which SciPy 1.13 has removed.", within="NGCF.get_norm_adj_mat"),
+    Patch("recbole.model.general_recommender.ncl:sp.dok_matrix", ".libraries:dok_matrix",
+          "library drift", (2215,), "fd63108db3b7",
+          "The graph is filled by dok_matrix._update, which SciPy 1.13 has removed.", within="NCL.get_norm_adj_mat"),
+    Patch("recbole.model.general_recommender.gcmc:sp.dok_matrix", ".libraries:dok_matrix",
+          "library drift", (2215,), "304caf1437d2",
+          "The graph is filled by dok_matrix._update, which SciPy 1.13 has removed.", within="GCMC.get_norm_adj_mat"),
+    Patch("recbole.model.general_recommender.spectralcf:sp.dok_matrix", ".libraries:dok_matrix",
+          "library drift", (2215,), "d1e4fb8ebe4e",
+          "The graph is filled by dok_matrix._update, which SciPy 1.13 has removed.",
+          within="SpectralCF.get_laplacian_matrix"),
+    Patch("recbole.model.knowledge_aware_recommender.kgin:sp.dok_matrix", ".libraries:dok_matrix",
+          "library drift", (2215,), "52733c11dee4",
+          "The graph is filled by dok_matrix._update, which SciPy 1.13 has removed.",
+          within="KGIN.get_norm_inter_matrix"),
+    Patch("recbole.model.knowledge_aware_recommender.mcclk:sp.dok_matrix", ".libraries:dok_matrix",
+          "library drift", (2215,), "52733c11dee4",
+          "The graph is filled by dok_matrix._update, which SciPy 1.13 has removed.",
+          within="MCCLK.get_norm_inter_matrix"),
     Patch("recbole.trainer.trainer:AbstractTrainer.__init__", ".ranks:trainer_init",
           "bug", (1811, 2154), "2c3e216bdc62",
           "DistributedDataParallel is built for GPUs alone and broadcasts buffers in every batch; seeds repeat on "
@@ -191,12 +232,17 @@ PATCHES = (
     Patch("recbole.utils.utils:get_tensorboard", ".logs:get_tensorboard", "feature", (), "2d129a593b53",
           "Events go to the run folder, where ./log_tensorboard is hard-coded, and from the first of several "
           "processes alone."),
+    Patch("recbole.utils.utils:SummaryWriter", ".logs:summary_writer", "speed", (), "2d129a593b53",
+          "TensorBoard is imported with RecBole, which takes a second, and has to be installed.",
+          within="get_tensorboard"),
     Patch("recbole.utils.logger:init_logger", ".logs:init_logger", "bug", (), "548f4cebce48",
           "Only the first run of a process gets a log, as logging.basicConfig does nothing after the first call."),
     Patch("recbole.utils.case_study:full_sort_scores", ".evaluation:full_sort_scores",
           "bug", (2006, 1178), "cf485429a928",
           "A user without test rows is a TypeError."),
-    Patch("recbole.quick_start.quick_start:tune.report", ".training:report", "speed", (2215,), "517c95a67f6b",
-          "For this one call ray is imported, which takes a second or two and needs a pkg_resources that recent "
-          "setuptools no longer have.", within="objective_function"),
+    Patch("recbole.quick_start.quick_start:run_recbole", ".training:run_recbole", "feature", (), "99b7cc6e9b7d",
+          "The result names the run folder, where the run has one."),
+    Patch("recbole.quick_start.quick_start:tune.report", ".training:report", "library drift", (2215,), "517c95a67f6b",
+          "Today's Ray takes the figures as a dict. For this one call Ray is imported, which takes a second or two, "
+          "and Ray has to be installed with its extra `tune`.", within="objective_function"),
 )

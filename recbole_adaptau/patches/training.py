@@ -1,13 +1,16 @@
-"""Training: names that PyTorch has moved, reports to ray, and NCL on data with fewer users or items than clusters."""
+"""Training: names that PyTorch has moved, reports to ray, a result's run folder, and NCL with few users or items."""
 
+import inspect
 import sys
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from recbole.config import Config
 
-from ..errors import AdapTauError
+from ..errors import need
+from ..training.checkpoint import quoted
 
 
 def grad_scaler(original: Any, **options: Any) -> torch.amp.GradScaler:
@@ -20,15 +23,38 @@ def autocast(original: Any, **options: Any) -> torch.amp.autocast:
 
 def report(original: Any, **figures: Any) -> None:
     """To ray, if this process is one of ray's: it has imported ray before it got here."""
-    if "ray.tune" in sys.modules:
-        sys.modules["ray.tune"].report(**figures)
+    if "ray.tune" not in sys.modules:
+        return
+    send = sys.modules["ray.tune"].report
+    if "metrics" in inspect.signature(send).parameters:
+        send(figures)
+    else:  # Ray 2.6
+        send(**figures)
+
+
+def run_recbole(
+    original: Any,
+    model: Any = None,
+    dataset: str | None = None,
+    config_file_list: list[str] | None = None,
+    config_dict: dict[str, Any] | None = None,
+    saved: bool = True,
+    queue: Any = None,
+) -> dict[str, Any]:
+    """With `run_folder` in the result, where the configuration has one; our own functions add it themselves."""
+    settings = dict(config_dict or {})
+    if "record_run" in settings or "local_rank" in settings:
+        return dict(original(model, dataset, config_file_list, config_dict, saved, queue))
+    folder = Config(model, dataset, config_file_list, dict(settings))["run_folder"]
+    settings |= quoted({"run_folder": folder}) if folder else {}
+    result = dict(original(model, dataset, config_file_list, settings, saved, queue))
+    return {**result, "run_folder": folder} if folder else result
 
 
 def run_kmeans(original: Any, self: Any, x: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    try:
-        import faiss
-    except ModuleNotFoundError as error:
-        raise AdapTauError("the model 'NCL' needs faiss: pip install faiss-cpu") from error
+    need("faiss", "the model 'NCL' needs", "ncl")
+    import faiss
+
     kmeans = faiss.Kmeans(d=self.latent_dim, k=min(self.k, len(x)), gpu=self.device.type == "cuda")
     kmeans.train(x)
     _, nearest = kmeans.index.search(x, 1)

@@ -31,10 +31,6 @@ class PairScores(ABC):
     def of_pairs(self, users: Tensor, items: Tensor) -> Tensor:
         """Shape: user ids [B], item ids [B] → [B]."""
 
-    @abstractmethod
-    def of_liked(self, items: Tensor) -> Tensor:
-        """h of a user whose training items these are. Shape: item ids [L] → [n_items]."""
-
 
 class RecipePart(Component):
     """The contract. Every hook is optional: a part overrides those it needs.

@@ -109,9 +109,6 @@ class RegressionScores(PairScores):
         products = self._positives[users.cpu().numpy()].multiply(self.weights[items.cpu().numpy()])
         return torch.from_numpy(products.sum(axis=1)).to(users.device)
 
-    def of_liked(self, items: Tensor) -> Tensor:
-        return torch.from_numpy(self._spread[items.cpu().numpy()].sum(axis=0)).to(items.device)
-
 
 def neighbour_weights(interactions: Interactions, number: int) -> sp.csr_array:
     """Each item's ridge regression on the `number` items most like it.

@@ -39,6 +39,8 @@ class SavedRun:
     @cached_property
     def test_lists(self) -> TopLists:
         """The top 20 of every test user."""
+        if not len(self.test):
+            raise DataError(f"{self.folder.path} has no test part; of a refit, analyse {self.folder.path}/validation.")
         return top_lists(self.model, self.test, 20)
 
     @cached_property

@@ -1,13 +1,17 @@
 """The run folder: everything one run leaves behind, in plain formats that anything can read.
 
-config.yaml, environment.json, data.json (what tells the data from other data), epochs.jsonl (a line an epoch),
+config.yaml, environment.json, data.json (what tells the data from other data), interactions.npz (all interactions by
+part, with the ids: the folder is enough to recommend from), epochs.jsonl (a line an epoch),
 temperatures.npz, tested.npz (what each user of the test was recommended), result.json (there when the run is complete),
-error.json (there when it failed), best.pth, last.pth, run.log and tensorboard/.
+error.json (there when it failed), launches.txt (a line for each start by torchrun or --nproc), best.pth, last.pth,
+run.log and tensorboard/. After an update, versions/ with a run folder each, and current.json, which names the one that
+recommends.
 """
 
 import hashlib
 import io
 import json
+import math
 import os
 import platform
 import traceback
@@ -24,6 +28,8 @@ import torch
 import yaml
 from recbole.config import Config
 
+from ..data.names import item_names
+from ..data.stored import RunData, source_files
 from ..distributed.ranks import world_size
 from ..errors import AdapTauError, CheckpointError, DataError, did_you_mean
 from ..files import alone_in, need_writable, remove_leftovers, write_whole
@@ -40,27 +46,56 @@ class RunFolder:
         self.config = self.path / "config.yaml"
         self.environment = self.path / "environment.json"
         self.data = self.path / "data.json"
+        self.interactions = self.path / "interactions.npz"
         self.epochs = self.path / "epochs.jsonl"
         self.temperatures = self.path / "temperatures.npz"
         self.tested = self.path / "tested.npz"
         self.result = self.path / "result.json"
         self.error = self.path / "error.json"
+        self.launches = self.path / "launches.txt"
         self.best = self.path / "best.pth"
         self.last = self.path / "last.pth"
+        self.versions = self.path / "versions"
+        self.current = self.path / "current.json"
 
     @classmethod
     def existing(cls, folder: str | Path) -> "RunFolder":
         """A folder that a run has written, or a clear error."""
         run = cls(folder)
         if not run.config.is_file():
+            if (run.path.parent / run.config.name).is_file():
+                raise DataError(f"{folder} is not a run folder but lies in one: give {run.path.parent}.")
             beside = run.path.parent.iterdir() if not run.path.exists() and run.path.parent.is_dir() else ()
-            near = did_you_mean(run.path.name, (path.name for path in beside if path.is_dir()))
-            raise DataError(f"{folder} is not a run folder: it has no config.yaml.{near}")
+            near = did_you_mean(run.path.name, (path.name for path in beside if (path / run.config.name).is_file()))
+            missing = "it has no config.yaml" if run.path.exists() else "there is no such folder"
+            raise DataError(f"{folder} is not a run folder: {missing}.{near}")
         return run
+
+    @classmethod
+    def serving(cls, folder: str | Path) -> "RunFolder":
+        """What recommends for a run: the version that `update` has put in its place last, or the run itself."""
+        run = cls.existing(folder)
+        if not run.current.is_file():
+            return run
+        try:
+            name = json.loads(run.current.read_text(encoding="utf-8"))["version"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{run.current} is damaged ({error}); delete it to go back to the run itself.") from error
+        if not isinstance(name, str) or Path(name).name != name:
+            raise DataError(f"{run.current} names no version below {run.versions}: {name!r}.")
+        return cls.existing(run.versions / name)
+
+    def put_in_place(self, version: str) -> None:
+        """Have a folder below `versions` recommend for this run from now on."""
+        _write(self.current, json.dumps({"version": version}))
 
     @property
     def is_complete(self) -> bool:
         return self.result.is_file()
+
+    def result_stamp(self) -> int:
+        """When the result was written, to see whether it is again; 0 for a run that is not complete."""
+        return self.result.stat().st_mtime_ns if self.is_complete else 0
 
     def can_go_on(self, budget: float | None) -> bool:
         """Whether a complete run was stopped by a smaller budget than these minutes (None for no limit)."""
@@ -97,16 +132,44 @@ class RunFolder:
         _write(self.environment, json.dumps(environment(config), indent=1))
         self.error.unlink(missing_ok=True)
 
-    def keep_ids(self, dataset: Any) -> None:
-        """Write down which users and items the rows of the model's tables are."""
-        _write(self.data, json.dumps(_ids(dataset), indent=1))
+    def add_launch(self, launch: str) -> None:
+        """Write down that a launch starts the run, or starts it again."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with _explained(self.launches), self.launches.open("a", encoding="utf-8") as file:
+            file.write(f"{launch}\n")
+
+    def read_launches(self) -> list[str]:
+        return self.launches.read_text(encoding="utf-8").splitlines() if self.launches.is_file() else []
+
+    def keep_data(self, dataset: Any) -> None:
+        """Write down which users and items the rows of the model's tables are, and what they were trained on."""
+        data = RunData.of(dataset.parts, item_names(dataset)) if hasattr(dataset, "parts") else None
+        if data is not None and not self.interactions.is_file():
+            self.write_interactions(data)
+        _write(self.data, json.dumps({**_ids(dataset), "files": source_files(dataset), **self.about_data()}, indent=1))
+
+    def write_interactions(self, data: RunData) -> None:
+        _write_arrays(self.interactions, data.arrays())
+
+    def about_data(self) -> dict[str, Any]:
+        """What data.json says; empty for a run from before it was written."""
+        if not self.data.is_file():
+            return {}
+        try:
+            return dict(json.loads(self.data.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{self.data} is damaged: {error}") from error
+
+    def describe_data(self, **entries: Any) -> None:
+        """Add to data.json: `id_types` says that ids of users or items are whole numbers ("int"), and not text."""
+        _write(self.data, json.dumps({**self.about_data(), **entries}, indent=1))
 
     def refuse_other_ids(self, dataset: Any) -> None:
         """Raise if the rows would now be others than at training: every result would be somebody else's."""
         if not self.data.is_file():  # a run from before this was written down
             return
-        trained, now = json.loads(self.data.read_text(encoding="utf-8")), _ids(dataset)
-        if trained != now:
+        trained, now = self.about_data(), _ids(dataset)
+        if any(trained.get(key) != now[key] for key in now):
             raise CheckpointError(
                 f"the dataset {dataset.dataset_name} is not the one that {self.path} was trained on: it had "
                 f"{trained['users']} users and {trained['items']} items, and now there are {now['users']} and "
@@ -120,6 +183,10 @@ class RunFolder:
         except (yaml.YAMLError, TypeError, ValueError) as error:
             raise DataError(f"{self.config} is damaged: {error}") from error
         return saved_settings(settings)
+
+    def read_environment(self) -> dict[str, Any]:
+        """What it ran on; nothing for a run from before that was written down."""
+        return json.loads(self.environment.read_text(encoding="utf-8")) if self.environment.is_file() else {}
 
     def add_epoch(self, record: dict[str, Any]) -> None:
         with _explained(self.epochs), self.epochs.open("a", encoding="utf-8") as file:
@@ -163,7 +230,7 @@ class RunFolder:
         return _read_arrays(self.tested)
 
     def finish(self, result: dict[str, Any]) -> None:
-        _write(self.result, json.dumps(plain(result), indent=1))
+        _write(self.result, json.dumps(_finite(plain(result)), indent=1))
 
     def fail(self, error: Exception) -> None:
         """Leave word of what ended the run."""
@@ -183,7 +250,7 @@ class RunFolder:
 
     def read_result(self) -> dict[str, Any]:
         try:
-            return json.loads(self.result.read_text(encoding="utf-8"))
+            return _finite(json.loads(self.result.read_text(encoding="utf-8")))
         except ValueError as error:
             raise DataError(f"{self.result} is damaged ({error}); delete it and resume the run.") from error
 
@@ -206,6 +273,22 @@ def environment(config: Config) -> dict[str, Any]:
         "device": str(config["device"]),
         "versions": versions,
     }
+
+
+def read_interactions(path: Path) -> RunData:
+    """The interactions.npz of a run folder."""
+    if not path.is_file():
+        raise DataError(f"there is no {path}: the run's interactions are not there any more.")
+    return RunData.read(_read_arrays(path))
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity and no NaN: both become None, as the score of a run without an epoch."""
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _ids(dataset: Any) -> dict[str, Any]:

@@ -25,14 +25,15 @@ from ..training.toplists import group_statistics
 from .folder import RunFolder
 from .temperature_check import calibrated_temperatures, temperature_advice
 from .tested import KeepingEvaluator, tested_users
+from .warm_start import warm_start
 
 
-class _BudgetSpent(Exception):
-    """Ends RecBole's loop over the epochs before `epoch`."""
+class _Ended(Exception):
+    """Ends RecBole's loop over the epochs before `epoch`, because of a setting."""
 
-    def __init__(self, epoch: int):
+    def __init__(self, epoch: int, why: str):
         super().__init__(epoch)
-        self.epoch = epoch
+        self.epoch, self.why = epoch, why
 
 
 class RunRecorder(Trainer):
@@ -89,7 +90,9 @@ class RunRecorder(Trainer):
             if self.run is not None:
                 self.run.keep_epochs_before(self.start_epoch)
         if self.run is not None and not self.run.data.is_file():  # also if a run was killed before it was there
-            self.run.keep_ids(train_data._dataset)
+            self.run.keep_data(train_data._dataset)
+        if self.config["warm_start"] and self.start_epoch == 0:
+            warm_start(self.model, RunFolder.existing(self.config["warm_start"]), train_data._dataset)
         if self._stopped_by == "budget" and self.start_epoch < self.epochs and not self._budget_is_spent():
             self._finished = False  # the budget is larger now
             if self.run is not None:
@@ -106,12 +109,13 @@ class RunRecorder(Trainer):
         """RecBole's fit; returns why it ended, and the epoch a larger budget would go on with."""
         try:
             super().fit(*args, **kwargs)
-        except _BudgetSpent as spent:
-            self.logger.warning(f"budget_minutes = {self.config['budget_minutes']} is spent; training stops here.")
-            return "budget", spent.epoch
+        except _Ended as ended:
+            if ended.why == "budget":
+                self.logger.warning(f"budget_minutes = {self.config['budget_minutes']} is spent; training stops here.")
+            return ended.why, ended.epoch
         made_last = self._record is not None and self._record["epoch"] + 1 == self.epochs
         self._end_epoch()
-        return "epochs" if made_last else "patience", self.epochs
+        return "epochs" if made_last or self.epochs == 0 else "patience", self.epochs
 
     @contextmanager
     def _stoppable(self, run: RunFolder) -> Iterator[None]:
@@ -133,8 +137,10 @@ class RunRecorder(Trainer):
         if epoch_idx > self.start_epoch:
             self._save_last(epoch_idx)
         self._stop.check()
+        if self._folder is not None and self.config["stop_epoch"] == epoch_idx:
+            raise _Ended(epoch_idx, "stop_epoch")
         if self._budget_is_spent():
-            raise _BudgetSpent(epoch_idx)
+            raise _Ended(epoch_idx, "budget")
         started = time.perf_counter()
         loss = super()._train_epoch(train_data, epoch_idx, *args, **kwargs)
         self._record = {
@@ -169,9 +175,15 @@ class RunRecorder(Trainer):
         try:
             with self._stoppable(self.run):
                 result = super().evaluate(eval_data, load_best_model, *args, **kwargs)
-                tested = tested_users(keeping.collected, eval_data, self._train_data)
-                if tested is not None:
-                    self.run.write_tested(tested)
+                if keeping.collected is not None:
+                    tested = tested_users(keeping.collected, eval_data, self._train_data)
+                    if tested is not None:
+                        self.run.write_tested(tested)
+                elif load_best_model:  # without a test part RecBole has not even loaded it
+                    best = checkpoint.load(self.run.best, map_location=self.device)
+                    self.model.load_state_dict(best["state_dict"])
+                    self.model.load_other_parameter(best.get("other_parameter"))
+                    self.model.eval()
                 summary = self._summary(self.run, result)
                 self.run.finish(summary)
                 if advice := temperature_advice(summary):
@@ -293,6 +305,7 @@ class RunRecorder(Trainer):
             "best_epoch": best_epoch,
             "epochs": len(epochs),
             "stopped_by": self._stopped_by,
+            "restarts": restarts(run.read_launches()),
             "seconds_to_best": sum(run.seconds_by_epoch()[: best_epoch + 1]),
             "parameters": sum(p.numel() for p in self.model.parameters() if p.requires_grad),
             "peak_memory_mb": max((record.get("peak_memory_mb") or 0.0 for record in epochs), default=0.0) or None,
@@ -315,6 +328,13 @@ class RunRecorder(Trainer):
         spread = zip(("min", "median", "max"), np.quantile(tau, [0.0, 0.5, 1.0]).tolist(), strict=True)
         calibrated = calibrated_temperatures(self.model, self._valid_data, self.config["seed"])
         return {"tau_0": tau_0, "tau_u": dict(spread), **calibrated}
+
+
+def restarts(launches: list[str]) -> int:
+    """How often a launcher has started the run again; its own count has those that died before they met, too."""
+    earlier = [launch for launch in launches if launch != launches[-1]]
+    counted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
+    return len(earlier) - len(set(earlier)) + max(len(launches) - len(earlier) - 1, counted, 0)
 
 
 @cache

@@ -1,11 +1,12 @@
 """The one runner: a list of runs, each in a folder of its own, that can be stopped and started again at any time."""
 
+import ast
 import copy
-import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,14 +17,17 @@ from tqdm import tqdm
 
 from ..config.keys import idle_keys, not_compared, notes
 from ..errors import AdapTauError, DataError, OptionError
-from ..files import alone_in
+from ..files import alone_in, await_writer
 from ..recipe import method_name
 from ..training.checkpoint import config_settings, quoted, saved_settings
 from .folder import RunFolder
-from .pool import Bars, each_done
+from .pool import Bars, Sent, Workers, each_done, read_files, write_files
 from .quick_start import resume, run_recbole_adaptau
 from .significance import METRICS
 
+IN_THIS_PROCESS = Workers()
+# Seconds that a run waits for the process that filled its folder before it: Ray's processes end after their raylet.
+PREDECESSOR = 120.0
 # One bar over all runs instead of RecBole's log of each; --state=INFO brings the log back.
 QUIET = {"state": "'ERROR'", "show_progress": False}
 
@@ -88,7 +92,7 @@ def carry_out(
     specs: Sequence[Spec],
     root: Path,
     report: Callable[[list[dict[str, Any]]], None],
-    workers: int = 0,
+    workers: Workers = IN_THIS_PROCESS,
     go_on: bool = False,
 ) -> None:
     """Make every run that is not complete, going on with those that were interrupted.
@@ -97,7 +101,7 @@ def carry_out(
         specs: The runs, already seen by `check`.
         root: The experiment's folder; the runs go to root/runs.
         report: Called with the records of all complete runs, at the start and after each further run.
-        workers: How many runs at a time, each in a process of its own; 0 for one after the other in this process.
+        workers: How many runs at a time, and where.
         go_on: Whether a run that fails leaves its error in its folder and lets the others go on; the same command
             tries it again.
     """
@@ -116,8 +120,10 @@ def carry_out(
             def begun(spec: Spec) -> None:
                 bars.begin(spec.name, folder_of(spec, root))
 
-            for spec, error in each_done(missing, partial(_make, root=root.absolute()), workers, begun):
+            make = partial(_make, root=root.absolute())
+            for spec, files, error in each_done(missing, make, workers, begun, root.absolute(), _datasets(missing)):
                 run = folder_of(spec, root)
+                write_files(files or {}, run.path)  # of a machine without our storage
                 if error is not None:
                     if not go_on:
                         raise error
@@ -157,7 +163,6 @@ def records(specs: Sequence[Spec], root: Path) -> list[dict[str, Any]]:
 
 def _record(spec: Spec, run: RunFolder, root: Path) -> dict[str, Any]:
     result = run.read_result()
-    environment = json.loads(run.environment.read_text(encoding="utf-8")) if run.environment.is_file() else {}
     kept = ("best_epoch", "epochs", "train_seconds", "valid_seconds", "best_valid_score", "valid_score_bigger")
     recipe = result.get("recipe", "none")
     return {
@@ -175,12 +180,17 @@ def _record(spec: Spec, run: RunFolder, root: Path) -> dict[str, Any]:
         **({"tau_0": result["tau_0"]} if "tau_0" in result else {}),
         "best_valid_result": result["best_valid_result"],
         "test_result": result["test_result"],
-        "environment": environment,
+        "environment": run.read_environment(),
     }
 
 
-def _make(spec: Spec, root: Path) -> None:
+def _make(spec: Spec, sent: Sent | None, root: Path) -> dict[str, bytes] | None:
+    """Make a run, or go on with it; elsewhere without our storage, its files are what comes back."""
+    if sent is not None and not sent.mark.is_file():
+        return _make_apart(spec, sent, root)
     run = folder_of(spec, root)
+    if sent is not None:
+        await_writer(run.path, PREDECESSOR)
     try:
         if run.config.is_file():
             resume(run.path, budget_minutes=spec.budget)
@@ -188,6 +198,30 @@ def _make(spec: Spec, root: Path) -> None:
             run_recbole_adaptau(spec.model, spec.dataset, None, spec.settings(run.path))
     except AdapTauError as error:
         raise type(error)(f"{spec.name}: {error}") from error
+    return None
+
+
+def _make_apart(spec: Spec, sent: Sent, root: Path) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as place:
+        given = dict(spec.given)
+        if spec.dataset in sent.folders:
+            sent.unpack(spec.dataset, Path(place, "data", spec.dataset))
+            given |= quoted({"data_path": f"{place}/data"})
+        _make(replace(spec, given=given), None, Path(place))
+        files = read_files(folder_of(spec, Path(place)).path)
+    at_home = str(_data_path(spec).absolute()), str(root)
+    for there, here in zip((f"{place}/data", place), at_home, strict=True):
+        files["config.yaml"] = files["config.yaml"].replace(there.encode(), here.encode())
+    return files
+
+
+def _data_path(spec: Spec) -> Path:
+    return Path(ast.literal_eval(str(spec.given.get("data_path", "'dataset'"))))
+
+
+def _datasets(specs: Sequence[Spec]) -> dict[str, Path]:
+    """The folders of the datasets, by name; ml-100k is RecBole's own."""
+    return {spec.dataset: _data_path(spec) / spec.dataset for spec in specs}
 
 
 def _refuse_without_metrics(config: Config) -> None:

@@ -1,4 +1,4 @@
-"""What a trained model is for: recommendations, and embeddings for a system of your own. Nothing here trains."""
+"""What a trained model is for: recommendations, and embeddings for a system of your own."""
 
 from .embeddings import Embeddings, embeddings_of
 from .recommender import Recommender

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import scipy.sparse as sp
@@ -50,11 +51,17 @@ class Embeddings:
     user_length: float
     added: tuple[AddedScores, ...] = ()
 
-    @property
+    @cached_property
     def item_directions(self) -> Tensor:
         """Unit vectors of what the items are like, popularity left out. Shape: [n_items, d] or [n_items, d - 1]."""
         return unit_rows(self.items[:, :-1] if self.has_bias else self.items)
 
+    @cached_property
+    def user_directions(self) -> Tensor:
+        """Unit vectors of the users' tastes. Shape: [n_users, d] or [n_users, d - 1]."""
+        return unit_rows(self.users[:, :-1] if self.has_bias else self.users)
+
+    @cached_property
     def item_weights(self) -> tuple[Tensor, sp.csr_array] | None:
         """All that is added as one: scales s [n_users] and W [n_items, n_items], as s[u] Σ_j W[i, j] over u's items."""
         if not self.added:
@@ -63,24 +70,25 @@ class Embeddings:
         weights = [part.new_scale / first.new_scale * part.pairs.weights for part in self.added]
         return first.scales, sum(weights[1:], weights[0]).tocsr()
 
-    def scores_for(self, liked: Tensor) -> Tensor:
-        """The scores of all items for a user known only by the items they like. Shape: item ids [L] → [n_items]."""
-        scores = self.items @ self.fold_in(liked)
+    def scores_for(self, liked: sp.csr_array) -> Tensor:
+        """The scores of all items for users known only by the items they like, 1 each; [B, n_items] → [B, n_items]."""
+        scores = self.fold_in(liked) @ self.items.T
         for part in self.added:
-            scores = scores + part.new_scale * part.pairs.of_liked(liked)
+            found = (liked @ part.pairs.weights.T).toarray()
+            scores += part.new_scale * torch.from_numpy(found).to(scores)
         return scores
 
-    def fold_in(self, liked: Tensor) -> Tensor:
-        """A user known only by the items they like, as one more row of `users`.
+    def fold_in(self, liked: sp.csr_array) -> Tensor:
+        """Users known only by the items they like, as further rows of `users`.
 
         The direction is the mean of the liked items' unit vectors. The length is a trained user's at tau_0, the
         temperature of users without a training positive, so that taste and popularity weigh as they do for others.
 
-        Shape: item ids [L] → [d].
+        Shape: [B, n_items] → [B, d].
         """
-        mean = self.item_directions[liked].mean(0, keepdim=True)
-        user = unit_rows(mean).squeeze(0) * self.user_length
-        return torch.cat([user, user.new_ones(1)]) if self.has_bias else user
+        means = torch.from_numpy(liked @ self.item_directions.cpu().numpy()).to(self.items)
+        users = unit_rows(means) * self.user_length
+        return torch.cat([users, torch.ones_like(users[:, :1])], dim=1) if self.has_bias else users
 
 
 @torch.no_grad()
@@ -101,6 +109,7 @@ def embeddings_of(model: Any, active_users: Tensor) -> Embeddings:
         rows = users[active_users, :-1] if has_bias else users[active_users]
         new_scale = 1.0 / model.strategy.tau_0.item() if has_bias else 1.0
         length = (rows.norm(dim=1) / scales[active_users]).mean().item() * new_scale
+        users, items, scales = map(_exact, (users, items, scales))
         added = [AddedScores(pairs, weight * scales, weight * new_scale) for weight, pairs in model.pair_scores()]
         return Embeddings(users, items, has_bias, length, tuple(added))
     some = active_users[:CHECKED_USERS]
@@ -109,11 +118,17 @@ def embeddings_of(model: Any, active_users: Tensor) -> Embeddings:
         product = users[some] @ items.T
         # The padding's scores are -inf by now.
         if product.shape == scores.shape and torch.allclose(product[:, 1:], scores[:, 1:], rtol=1e-4, atol=1e-5):
+            users, items = _exact(users), _exact(items)
             return Embeddings(users, items, False, users[active_users].norm(dim=1).mean().item())
     raise OptionError(
         f"the scores of {type(model).__name__} are not inner products of user and item embeddings that it keeps, so "
         "there is nothing to export or to fold a new user into. Recommendations for its own users work."
     )
+
+
+def _exact(numbers: Tensor) -> Tensor:
+    """At least in float32: half precision makes equal scores of different ones, and NumPy has no bfloat16."""
+    return numbers if numbers.dtype == torch.float64 else numbers.float()
 
 
 def _kept(model: Any) -> Iterator[tuple[Tensor, Tensor]]:

@@ -44,16 +44,17 @@ def export(
         need_faiss()
     if output.exists() and not output.is_dir():
         raise OptionError(f"{output} is a file; give a folder to write to.")
-    recommender = Recommender.from_run(run_folder, data_path)
-    n_items = len(recommender.item_ids) - 1
+    recommender = Recommender.load(run_folder, data_path)
+    n_items = len(recommender.item_ids)
     similar = None if neighbours is None else recommender.similar_batches(None, neighbours)
     embeddings = recommender.embeddings()
-    written = _write_embeddings(output, recommender, embeddings, RunFolder(run_folder).settings())
+    written = _write_embeddings(output, recommender, embeddings, RunFolder.serving(run_folder).settings())
     if faiss:
         path = output / "items.faiss"
         write_index(path, embeddings.items[1:])
-        users = torch.arange(1, min(len(recommender.user_ids), 1 + CHECKED_USERS), device=recommender.device)
-        check_index(path, recommender.model, embeddings, users, min(CHECKED_K, n_items))
+        scorer = recommender.served.scorer
+        users = torch.arange(1, min(scorer.n_users, 1 + CHECKED_USERS), device=scorer.device)
+        check_index(path, scorer.model, embeddings, users, min(CHECKED_K, n_items))
         written.append(path)
     if similar is not None:
         path = output / "neighbours.csv"
@@ -68,12 +69,13 @@ def _write_embeddings(
     # Without the padding's rows, which are nobody's.
     rows = {"users": embeddings.users[1:], "items": embeddings.items[1:]}
     score = "inner product of a user's and an item's row"
-    added = embeddings.item_weights()
+    added = embeddings.item_weights
     if added is not None:
         rows["neighbour_scales"] = added[0][1:]
         score += " + neighbour_scales[user] * (sum of item_weights[item, j] over the user's training items j)"
     tables = {name: np.ascontiguousarray(table.cpu().numpy(), dtype=np.float32) for name, table in rows.items()}
-    ids = {"user_ids": recommender.user_ids[1:], "item_ids": recommender.item_ids[1:]}
+    served = recommender.served
+    ids = {"user_ids": served.users.names[1 : served.scorer.n_users], "item_ids": served.items.names[1:]}
     about = {
         "model": settings["model"],
         "dataset": settings["dataset"],

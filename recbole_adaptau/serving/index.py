@@ -1,6 +1,5 @@
 """A FAISS index of the items, and the check that it ranks as the evaluator does."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import AdapTauError, OptionError
+from ..errors import AdapTauError, need
 from ..training.evaluation import ScoreBuffer, top_items
 from .embeddings import Embeddings
 from .tables import whole_file
 
 
 def need_faiss() -> None:
-    if find_spec("faiss") is None:
-        raise OptionError("a FAISS index needs faiss: pip install 'recbole_adaptau[faiss]'.")
+    need("faiss", "a FAISS index needs", "faiss")
 
 
 def write_index(path: Path, items: Tensor) -> Any:

@@ -1,6 +1,5 @@
 """Tables written part by part, so that a million users need no more memory than a batch of them."""
 
-import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +9,7 @@ from typing import IO, Any
 
 import pandas as pd
 
-from ..errors import OptionError
+from ..errors import OptionError, need
 
 Writer = Callable[[Path, Iterable[pd.DataFrame]], int]
 
@@ -22,7 +21,11 @@ def whole_file(path: Path) -> Iterator[Path]:
     # The suffix stays at the end, for writers that go by it.
     temporary = path.with_name(f".{os.getpid()}.{path.name}")
     try:
+        # Some writers make files that only their owner can read; this one is as readable as any other.
+        temporary.touch()
+        mode = temporary.stat().st_mode
         yield temporary
+        temporary.chmod(mode)
         os.replace(temporary, path)
     finally:
         with suppress(OSError):
@@ -35,8 +38,8 @@ def check_output(path: Path) -> None:
         raise OptionError(f"{path}: the name must end in one of {', '.join(WRITERS)}, which says how it is written.")
     if path.is_dir():
         raise OptionError(f"{path} is a folder; give the name of a file.")
-    if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
-        raise OptionError("Parquet files need pyarrow: pip install 'recbole_adaptau[parquet]'.")
+    if path.suffix == ".parquet":
+        need("pyarrow", "Parquet files need", "parquet")
 
 
 def write_table(path: Path, parts: Iterable[pd.DataFrame]) -> int:
@@ -99,7 +102,7 @@ def _write_parquet(path: Path, parts: Iterable[pd.DataFrame]) -> int:
 def _arrow_type(column: pd.Series) -> Any:
     import pyarrow as pa
 
-    return pa.string() if column.dtype == object else pa.from_numpy_dtype(column.dtype)
+    return pa.string() if pd.api.types.is_string_dtype(column) else pa.from_numpy_dtype(column.dtype)
 
 
 WRITERS: dict[str, Writer] = {".csv": _write_csv, ".jsonl": _write_json_lines, ".parquet": _write_parquet}

@@ -10,6 +10,7 @@ from recbole.config import Config
 
 from ..reporting import tables
 from ..runs import runner
+from ..runs.pool import Workers
 from ..runs.runner import Spec
 
 
@@ -48,7 +49,7 @@ class Study:
             print(f"note: {note}", file=sys.stderr)
         return configs
 
-    def carry_out(self, workers: int) -> None:
+    def carry_out(self, workers: Workers) -> None:
         """Make the runs that are not complete; the reports are written after each."""
         runner.carry_out(self.specs, self.output, self.write, workers)
 

@@ -96,9 +96,10 @@ class ScoreBuffer:
             scores = model.full_sort_predict(Interaction({model.USER_ID: users})).view(len(users), model.n_items)
         else:
             size = len(users) * model.n_items
-            if self._memory.numel() < size:
+            dtype = model.test_embeddings()[1].dtype
+            if self._memory.numel() < size or self._memory.dtype != dtype:
                 with torch.inference_mode(False):  # memory made in that mode could not be written to outside of it
-                    self._memory = torch.empty(size, device=users.device)
+                    self._memory = torch.empty(size, dtype=dtype, device=users.device)
             scores = model.score_items(users, self._memory[:size].view(len(users), model.n_items))
         scores[:, 0] = -torch.inf
         if seen is not None:

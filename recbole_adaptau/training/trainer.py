@@ -87,7 +87,8 @@ class AdapTauTrainer(Trainer):
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         state = self.model.begin_epoch(epoch_idx)
-        ranks.share(self.model.strategy.buffers())  # each rank drew items of its own for the users' losses
+        # Each rank drew items of its own for the users' losses and quantiles.
+        ranks.share([*self.model.strategy.buffers(), *self.model.loss.buffers()])
         self.logger.info(
             set_color(f"epoch {epoch_idx} temperature", "green")
             + f" [{self.model.strategy.describe()}, tau_u = {state['tau_u_min']:.4f} / {state['tau_u_mean']:.4f} / "

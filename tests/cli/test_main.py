@@ -31,7 +31,7 @@ COMMANDS = commands()
 
 
 def test_every_verb_and_subcommand_is_among_those_checked():
-    named = "train data recommend similar export tune compare experiment analyse report bench"
+    named = "train data recommend similar export update tune compare experiment analyse report bench"
     assert " ".join(words[0] for words in COMMANDS if len(words) == 1) == named
     for words in (["data", "csv"], ["data", "convert"], ["experiment", "grid"], ["experiment", "repeat"],
                   ["experiment", "plugin"], ["experiment", "curves"], ["experiment", "list"],

@@ -74,6 +74,7 @@ class TestEveryLoss:
         assert losses[0] == 0 and torch.isfinite(losses).all() and torch.isfinite(gradient).all()
 
     def test_a_model_trains_with_it(self, name, board):
-        built = build("AdapTauMF", {**board, "loss": name, "epochs": 2})
+        strategy = "none" if name == "bpr" else "adaptive_user"
+        built = build("AdapTauMF", {**board, "loss": name, "epochs": 2, "slatk_k": 5, "tau_strategy": strategy})
         trainer_of(built).fit(built.train, built.valid, saved=False)
         assert all(torch.isfinite(parameter).all() for parameter in built.model.parameters())

@@ -1,19 +1,22 @@
 """What ranks share, against PyTorch's own samplers and plain arithmetic."""
 
-import socket
+import json
+import shlex
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 from torch.utils.data import BatchSampler, RandomSampler
 
-from recbole_adaptau import run_processes
 from recbole_adaptau.cli.train import main
 from recbole_adaptau.distributed import ranks
-from recbole_adaptau.distributed.launcher import PORT, Group, _failure, _meeting_place
+from recbole_adaptau.distributed.launcher import Rank, _error
 from recbole_adaptau.distributed.ranks import RankSampler
 from recbole_adaptau.errors import AdapTauError, DataError, OptionError
+from recbole_adaptau.runs.folder import RunFolder
+from recbole_adaptau.runs.recorder import restarts
 
 
 def samplers(world_size, number, step, seed=None, contiguous=False):
@@ -106,12 +109,9 @@ def test_without_a_group_there_is_one_rank_that_keeps_what_it_has(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--nproc=0"], "--nproc=0: at least one process has to work"),
-        (["--nproc=2", "--world_size=1"], "the ranks of this machine are 0 to 1, but there are only 0 to 0"),
-        (["--nproc=2", "--world_size=4", "--group_offset=3"], "are 3 to 4, but there are only 0 to 3"),
-        (["--nproc=2", "--port=http"], "--port=http: must be a number from 1 to 65535"),
-        (["--nproc=2", "--port=70000"], "--port=70000: must be a number"),
-        (["--nproc=2", "--rank_timeout=0"], "--rank_timeout=0.0: must be a number of seconds above 0"),
+        (["--nproc=0"], "--nproc=0 --max-restarts=0: at least one process"),
+        (["--nproc=2", "--max-restarts=-1"], "--nproc=2 --max-restarts=-1: at least one process, and at least no"),
+        (["--nproc=2", "--rank_timeout=0"], "--rank_timeout=0: must be a number of seconds above 0"),
         (["--nproc=2", "-m", "Pop"], "Pop learns by no gradient that processes could share"),
         (["--nproc=2", "--save_dataloaders=True"], "saved loaders are of one process"),
         (["--nproc=2", "--negatives=in_batch", "--train_batch_size=3"], "leaves each of 2 processes 1 rows"),
@@ -119,40 +119,94 @@ def test_without_a_group_there_is_one_rank_that_keeps_what_it_has(tmp_path):
     ],
 )
 def test_impossible_requests_are_refused_before_any_process_starts(capsys, monkeypatch, words, message):
-    monkeypatch.setattr("recbole_adaptau.runs.quick_start.launch", lambda *args: pytest.fail("started"))
+    monkeypatch.setattr("recbole_adaptau.runs.quick_start.launch", lambda *args, **kwargs: pytest.fail("started"))
     assert main(words) == 2
     assert message in capsys.readouterr().err
 
 
-def test_a_port_in_use_is_explained():
-    with socket.socket() as taken:
-        taken.bind(("", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(OptionError, match=f"--port={port} is in use, perhaps by another run: .*or leave it out"):
-            run_processes("AdapTauMF", "ml-100k", nproc=2, port=port)
+VARIABLES = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
 
 
-def test_one_machine_takes_any_free_port_and_several_the_port_of_recbole():
-    first, second = (_meeting_place(Group.checked(2)) for _ in range(2))
-    assert 0 < first[1].port != second[1].port > 0
-    assert Group.checked(2, 4).port == PORT and Group.checked(2, 4, port="7000").port == 7000
-    assert _meeting_place(Group.checked(2, 4, offset=2)) == (None, Group.checked(2, 4, offset=2))
+@pytest.mark.parametrize(
+    ("changes", "words", "message"),
+    [
+        ({"MASTER_ADDR": None, "MASTER_PORT": None}, [], "MASTER_ADDR, MASTER_PORT is missing: start it with torchrun"),
+        ({"RANK": None}, [], "WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT in the environment"),
+        ({"RANK": "2"}, [], "RANK=2 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1: there is no such rank"),
+        ({"WORLD_SIZE": "two"}, [], "is not a number"),
+        ({}, ["-m", "Pop"], "Pop learns by no gradient"),
+        ({}, ["--tau_strategy=adaptiv"], "Did you mean 'adaptive'?"),
+        ({}, ["--nproc=2"], "torchrun has started this process already; leave both out"),
+    ],
+)
+def test_a_group_that_cannot_be_is_refused_in_one_sentence(capsys, monkeypatch, changes, words, message):
+    for name, value in (VARIABLES | changes).items():
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name, raising=False)
+    assert main(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_variables_of_one_process_ask_for_no_meeting_place(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    monkeypatch.setenv("RANK", "0")
+    rank = Rank.of_process()
+    assert rank == Rank(0, 1) and rank.text_of_first("key", "text") == "text"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            "-m AdapTauMF --nproc=4 --world_size=8 --ip=node1 --port=5678 --group_offset=4 --epochs=3",
+            "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=node1:5678 --rdzv-id=RUN "
+            "-m recbole_adaptau train -m AdapTauMF --epochs=3",
+        ),
+        (
+            "--world_size 2 -m BPR",
+            "torchrun --nnodes=2 --nproc-per-node=1 --rdzv-backend=c10d --rdzv-endpoint=HOST:29500 --rdzv-id=RUN "
+            "-m recbole_adaptau train -m BPR",
+        ),
+    ],
+)
+def test_recbole_s_options_for_several_machines_end_with_torchrun_s_line(capsys, words, line):
+    assert main(shlex.split(words)) == 2
+    told = capsys.readouterr().err
+    assert "is torchrun's business. On each machine: " + line + "\n" in told
 
 
 def test_a_gpu_for_each_process_or_a_clear_error(monkeypatch):
     config = {"device": torch.device("cuda"), "gpu_id": "0", "MODEL_TYPE": None, "train_batch_size": 64}
     config |= dict.fromkeys(("negatives", "save_dataloaders", "dataloaders_save_path"))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert Group.checked(2).check(config) == "nccl"
-    with pytest.raises(OptionError, match="--nproc=3 needs as many GPUs, but gpu_id = 0 makes 2 available"):
-        Group.checked(3).check(config)
-    assert Group.checked(3).check({**config, "device": torch.device("cpu")}) == "gloo"
+    assert Rank(0, 2, 0, 2).check(config) == "nccl"
+    with pytest.raises(OptionError, match="3 processes on this machine need as many GPUs, but gpu_id = 0 makes 2"):
+        Rank(0, 3, 0, 3).check(config)
+    assert Rank(0, 3, 0, 3).check({**config, "device": torch.device("cpu")}) == "gloo"
 
 
-def test_what_failed_is_told_in_words():
-    assert str(_failure(1, 2, -9)) == "rank 1 of 2 was ended by SIGKILL (out of memory?), and the others with it."
-    assert "exit code 3" in str(_failure(0, 2, 3))
-    error = OptionError("as it was")
-    assert _failure(0, 2, error) is error
-    assert not isinstance(_failure(0, 2, "Traceback …"), AdapTauError)
+def test_what_failed_is_told_in_words(tmp_path):
+    def failure(exitcode, message=None):
+        file = tmp_path / "error.json"
+        file.unlink(missing_ok=True)
+        if message is not None:
+            file.write_text(json.dumps({"message": message, "timestamp": 1}))
+        return ProcessFailure(0, 1, exitcode, str(file))
+
+    killed = "rank 1 of 2 was ended by SIGKILL (out of memory?)"
+    assert str(_error(1, 2, failure(-9), 0)) == f"{killed}, and the others with it."
+    assert str(_error(1, 2, failure(-9), 2)) == f"{killed} after 2 restarts, and the others with it."
+    assert "exit code 3" in str(_error(0, 2, failure(3), 0))
+    error = _error(0, 2, failure(1, "DataError: as it was: here"), 0)
+    assert type(error) is DataError and str(error) == "as it was: here"
+    assert not isinstance(_error(0, 2, failure(1, "Traceback …"), 0), AdapTauError)
+
+
+def test_restarts_are_counted_over_all_launches(tmp_path, monkeypatch):
+    run = RunFolder(tmp_path / "run")
+    assert restarts(run.read_launches()) == 0
+    for launch in ("a", "a", "a", "b"):
+        run.add_launch(launch)
+    assert restarts(run.read_launches()) == 2
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "3")  # three starts died before they met
+    assert restarts(run.read_launches()) == 5

@@ -12,15 +12,18 @@ from pathlib import Path
 import pytest
 from recbole.config import Config
 from recbole.utils import get_model
+from torch.distributed.run import get_args_parser as torchrun_parser
 
 from recbole_adaptau.cli.arguments import parse_settings
 from recbole_adaptau.cli.main import VERBS, main
+from recbole_adaptau.cli.train import DATASET, MODEL
 from recbole_adaptau.config.yaml_files import read_yaml
 from tests.docs.commands import FILES, PROGRAMS, ROOT, Found, commands, python_blocks
+from tests.e2e.test_guide import shop
 
 COMMANDS = [command for path in FILES for command in commands(path)]
-# The guide's block needs the run of the commands before it; tests/e2e/test_guide.py runs them all in turn.
-BLOCKS = [block for path in FILES for block in python_blocks(path) if path.name != "guide.md"]
+# These pages' blocks need what stands before them; tests/e2e/test_guide.py and test_serving_page.py run them in turn.
+BLOCKS = [block for path in FILES for block in python_blocks(path) if path.name not in ("guide.md", "serving.md")]
 
 # Run as they stand, but for one epoch and with little output.
 RUN = (
@@ -33,6 +36,7 @@ RUN = (
 EXCEPTIONS = {
     "pip freeze": "pip's own, changes nothing",
     "pip install": "installs; tests/e2e/test_wheel.py builds and installs the wheel",
+    "uv pip": "uv's own",
     "source .venv/bin/activate": "the shell's own; the file comes with every virtual environment",
 }
 # The verbs that take configuration keys beside options of their own.
@@ -62,6 +66,7 @@ def parse(verb: str, words: list[str]) -> None:
     if isinstance(model, str):
         get_model(model)
     if verb == "train" and not args.resume and "protocol" not in keys:
+        model, dataset = model or MODEL, dataset or DATASET
         files = [str(ROOT / file) for file in args.config_files.split() if (ROOT / file).is_file()]
         name = dataset if re.fullmatch(r"[a-z0-9-]+", dataset) else "ml-100k"  # NAME and the like are the reader's
         Config(model, name, files, keys)
@@ -69,6 +74,9 @@ def parse(verb: str, words: list[str]) -> None:
 
 def check(found: Found) -> None:
     program, *words = found.words
+    if program == "torchrun":
+        started = torchrun_parser().parse_args(words)
+        program, words = "python", ["-m"] * started.module + [started.training_script, *started.training_script_args]
     if words[:2] == ["-m", "recbole_adaptau"]:
         program, words = "recbole-adaptau", words[2:]
     if program == "make":
@@ -133,6 +141,7 @@ def test_every_command_is_one_its_program_takes(found):
         "python run_hyper.py --model=AdapTauMF --dataset=ml-100k --algo grid",
         "recbole-adaptau compare --seeds many",
         "recbole-adaptau report --open",
+        "torchrun --standalone --nproc-per-node=2 -m recbole_adaptau train --modle=AdapTauMF",
     ],
 )
 def test_a_wrong_command_would_be_found(wrong, capsys):
@@ -194,7 +203,10 @@ def test_what_a_block_registers_is_undone():
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_python_blocks_run(block):
     """As written, but for fewer epochs."""
+    bought, _ = shop()
+    Path("shop.csv").write_text("\n".join(["user,item", *map(",".join, bought)]) + "\n", encoding="utf-8")
     code = re.sub(r'"epochs": \d+', '"epochs": 1, "show_progress": False, "state": "ERROR"', block.text)
+    code = re.sub(r"epochs=\d+", 'epochs=1, show_progress=False, state="ERROR"', code)
     assert '"epochs": 1' in code or "run_recbole_adaptau(" not in code
     with package_as_before(), redirect_stdout(io.StringIO()):
         exec(compile(code, str(block), "exec"), {"__name__": "documentation"})

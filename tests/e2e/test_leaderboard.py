@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from recbole_adaptau.cli.compare import main
 from recbole_adaptau.model import AdapTauMF
 from recbole_adaptau.peers.simgcl import SimGCL
 from recbole_adaptau.runs.folder import RunFolder
-from recbole_adaptau.studies.leaderboard.entries import FOLDER, MODELS, common, entries
+from recbole_adaptau.studies.leaderboard.entries import FOLDER, MODELS, SIMPLE, common, entries
 
 pytestmark = pytest.mark.e2e
 ROOT = Path(recbole_adaptau.__file__).parent.parent
@@ -105,6 +106,16 @@ def test_a_model_that_fails_is_a_row_and_the_others_go_on(words, monkeypatch, ca
     assert [row["errors"] for row in read()["rows"]] == [[], []]
 
 
+def test_a_loss_and_a_simple_model_are_rows_beside_the_model_they_vary(words, capsys):
+    assert main([*words, "AdapTauMF", "AdapTauMF-bsl", "ItemRegression", "--seeds", "1"]) == 0
+    rows = {row["method"]: row for row in read()["rows"]}
+    assert set(rows) == {"AdapTauMF", "AdapTauMF-bsl", "ItemRegression"}
+    config = RunFolder("out/runs/AdapTauMF-bsl-try1-seed2020").settings()
+    assert (config["loss"], config["tau_strategy"], config["tau"]) == ("bsl", "fixed", 0.1)
+    assert rows["AdapTauMF-bsl"]["trials"] == 3 and rows["AdapTauMF-bsl"]["temperatures_tried"] == 3
+    assert RunFolder("out/runs/AdapTauMF-seed2020").settings()["loss"] == "softmax"
+
+
 def test_the_budget_stops_cleanly_and_is_marked(words, capsys):
     assert (
         main([*words, "AdapTauMF", "--epochs=100000", "--stopping_step=100000", "--seeds", "1", "--budget", "0.02"])
@@ -118,7 +129,7 @@ def test_the_budget_stops_cleanly_and_is_marked(words, capsys):
     )
     result = RunFolder("out/runs/AdapTauMF-seed2020").read_result()
     assert result["stopped_by"] == "budget" and 1 <= result["epochs"] < 100_000
-    assert "AdapTauMF ‡" in Path("out/leaderboard.md").read_text()
+    assert "| ‡ | AdapTauMF ‡ |" in Path("out/leaderboard.md").read_text()
 
 
 def test_a_larger_budget_goes_on_and_a_smaller_one_is_refused(words, monkeypatch, capsys):
@@ -141,6 +152,8 @@ def test_a_larger_budget_goes_on_and_a_smaller_one_is_refused(words, monkeypatch
     [
         (["AdapTauMF", "AdapTauMF"], "--models: AdapTauMF is given twice"),
         (["NoSuchModel"], "none of the models can be run"),
+        (["AdapTauMF-bls"], "--models AdapTauMF-bls: after the - stands the loss"),
+        (["BPR-bsl"], "--models BPR-bsl: after the - stands the loss"),
         (["AdapTauMF", "--seeds", "0"], "--seeds 0: must be the number of seeds"),
         (["AdapTauMF", "--budget", "-1"], "--budget -1.0: must be minutes above 0"),
         (["AdapTauMF", "--seed=3"], "seed is set for each run by this command: use --seeds"),
@@ -158,11 +171,17 @@ def test_every_setting_has_a_source_and_is_read_by_its_model():
     from recbole_adaptau.training.checkpoint import quoted
 
     assert {"common.yaml", "default.yaml", "ml-1m.yaml"} <= {path.name for path in FOLDER.iterdir()}
-    for dataset in ("ml-100k", "ml-1m"):
-        for entry in entries([*MODELS, "XSimGCL", "NGCF"], dataset):
+    models = [*MODELS, "AdapTauLightGCN-slatk", "NGCF"]
+    if find_spec("implicit") is None:  # of the extra ials
+        models.remove("IALS")
+    for dataset in ("ml-100k", "ml-1m", "electronic", "gowalla-iid"):
+        for entry in entries(models, dataset):
             assert len(entry.source) > 10 and entry.trials
             for trial in entry.trials:
-                config = Config(entry.model, "ml-100k", config_dict=quoted({**common(), **trial}))
+                settings = {**common(), **trial, **({"loss": entry.loss} if entry.loss else {})}
+                if entry.model in SIMPLE and entry.model != "IALS":
+                    del settings["embedding_size"]  # nothing is embedded
+                config = Config(entry.model, "ml-100k", config_dict=quoted(settings))
                 assert notes(config) == [], (entry.model, trial)
     assert [entry.temperatures_tried for entry in entries(["SGL", "BPR", "SimGCL", "AdapTauMF"], "ml-1m")] == [
         2,

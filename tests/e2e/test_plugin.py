@@ -24,19 +24,20 @@ def words(board):
 def test_before_and_after_come_from_the_run_folders(words):
     assert main(words) == 0
     results = {path.parent.name: json.loads(path.read_text()) for path in Path("out/runs").glob("*/result.json")}
-    models = ("BPR", "AdapTauBPR", "ENMF", "AdapTauENMF")
+    models = ("BPR", "AdapTauBPR", "AdapTauBPR+", "ENMF", "AdapTauENMF", "AdapTauENMF+")
     assert set(results) == {f"{model}-seed{seed}" for model in models for seed in (1, 2)}
-    assert all(result["model"] == name.split("-")[0] for name, result in results.items())
+    assert all(result["model"] == re.split(r"[+-]", name)[0] for name, result in results.items())
+    assert all((result.get("recipe") == "plus") == ("+" in name) for name, result in results.items())
     assert all(("tau_0" in result) == name.startswith("AdapTau") for name, result in results.items())
     table = Path("out/plugin.md").read_text()
     for model in ("BPR", "ENMF"):
         means = []
-        for name in (model, f"AdapTau{model}"):
+        for name in (model, f"AdapTau{model}", f"AdapTau{model}+"):
             values = [results[f"{name}-seed{seed}"]["test_result"]["ndcg@20"] for seed in (1, 2)]
             means.append(sum(values) / 2)
         row = re.search(rf"^\| {model} \|.*$", table, re.M)[0].split(" | ")
-        assert row[5].startswith(f"{means[0]:.4f} ± ") and row[6].startswith(f"{means[1]:.4f} ± ")
-        assert row[1] == f"AdapTau{model}" and row[7] == f"{100 * (means[1] / means[0] - 1):+.1f} %"
+        assert [cell[:9] for cell in row[4:7]] == [f"{mean:.4f} ± " for mean in means]
+        assert all(f"({100 * (means[n] / means[0] - 1):+.1f} %)" in row[4 + n] for n in (1, 2))
 
 
 def test_a_model_that_cannot_be_adapted_ends_it_before_any_run(words, capsys):
@@ -56,8 +57,11 @@ def test_half_a_table_leaves_gaps():
 
 
 def test_adapted_epochs_are_of_the_adapted_runs_alone_and_a_budget_is_marked():
-    before, after = plugin.specs(["BPR"], "board", [1], {"epochs": 300}, adapted_epochs=12)
-    assert (before.settings(Path("x"))["epochs"], after.settings(Path("x"))["epochs"]) == (300, 12)
+    made = [
+        spec.settings(Path("x")) for spec in plugin.specs(["BPR"], "board", [1], {"epochs": 300}, adapted_epochs=12)
+    ]
+    assert [settings["epochs"] for settings in made] == [300, 12, 12]
+    assert {(settings["learning_rate"], settings["train_batch_size"]) for settings in made} == {(0.001, 2048)}
     run = {"name": "BPR-seed1", "method": "BPR", "seed": 1, "seconds": 2.0, "best_epoch": 3, "best_valid_score": 0.1}
     run |= {part: {"recall@20": 0.2, "ndcg@20": 0.1} for part in ("best_valid_result", "test_result")}
     about = {"models": ["BPR"], "dataset": "board", "command": "", "protocol": "honest", "valid_metric": "NDCG@20"}

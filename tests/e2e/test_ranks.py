@@ -15,8 +15,8 @@ import torch.distributed as dist
 
 import recbole_adaptau
 from recbole_adaptau.distributed import ranks
-from recbole_adaptau.distributed.launcher import Group, ProcessError, launch
-from recbole_adaptau.errors import DataError
+from recbole_adaptau.distributed.launcher import ProcessError, Rank, launch
+from recbole_adaptau.errors import DataError, OptionError
 from recbole_adaptau.runs.folder import RunFolder
 from recbole_adaptau.training import checkpoint
 from tests.conftest import checkerboard, write_inter
@@ -89,18 +89,20 @@ def trained(model, settings):
     }
 
 
-def train_all(local_rank, settings):
+def train_all(settings):
     """On every rank, all variants one after another; rank 0 returns what all ranks have."""
-    group = {"local_rank": local_rank, "nproc": 2, "world_size": 2}
-    results = {name: trained(model, {**settings, **s, **group}) for name, (model, s) in (VARIANTS | DRAWING).items()}
-    return ranks.gathered_states(results, torch.device("cpu"))
+    rank = Rank.of_process()
+    group = {"local_rank": rank.local_rank, "nproc": 2, "world_size": 2}
+    with rank.group("gloo"):
+        done = {name: trained(model, {**settings, **s, **group}) for name, (model, s) in (VARIANTS | DRAWING).items()}
+        return ranks.gathered_states(done, torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
 def both(uneven):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["test"])
-        return launch(Group.checked(2), "gloo", train_all, uneven)
+        return launch(2, train_all, uneven, threads=1)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -136,14 +138,17 @@ def test_metrics_are_over_all_users_as_one_process_has_them(uneven, both, varian
     assert both[0][variant]["valid"] == dict(trainer.evaluate(built.valid, load_best_model=False))
 
 
-def fail(local_rank, how):
-    if local_rank == 1:
-        if how == "death":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if how == "hang":
-            time.sleep(600)
-        raise DataError("nothing to learn from")
-    dist.barrier()
+def fail(how):
+    rank = Rank.of_process(timeout=10 if how == "hang" else 600)
+    with rank.group("gloo"):
+        if rank.rank == 1:
+            if how == "death":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if how == "hang":
+                time.sleep(600)
+            if how == "data":
+                raise DataError("nothing to learn from")
+        dist.barrier()
 
 
 @pytest.mark.parametrize(
@@ -157,8 +162,9 @@ def fail(local_rank, how):
 def test_one_rank_s_end_is_the_others_end(how, kind, message):
     before = {child.pid for child in psutil.Process().children()}
     with pytest.raises(kind, match=message):
-        launch(Group.checked(2, timeout=10 if how == "hang" else 600), "gloo", fail, how)
+        launch(2, fail, how)
     assert {child.pid for child in psutil.Process().children()} - before <= {tracker()}
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def tracker():
@@ -168,10 +174,11 @@ def tracker():
     return resource_tracker._resource_tracker._pid
 
 
-def words_of(settings):
-    """A command's words for settings."""
+def words_of(settings, *torchrun):
+    """A command's words for settings, below torchrun where there are options for it."""
     words = [f"--{key}={value}" for key, value in settings.items() if key not in ("run_root", "checkpoint_dir")]
-    return [sys.executable, str(ROOT / "run_recbole_adaptau.py"), "--model=AdapTauMF", "--dataset=board", *words]
+    start = ["-m", "torch.distributed.run", *torchrun] if torchrun else []
+    return [sys.executable, *start, str(ROOT / "run_recbole_adaptau.py"), "-m=AdapTauMF", "-d=board", *words]
 
 
 def started(settings, folder, epochs):
@@ -202,8 +209,8 @@ def test_a_killed_rank_ends_the_run_and_resuming_gives_the_bits_of_two_machines_
     ranks[1].kill()
     _, error = process.communicate(timeout=60)
     assert process.returncode == 2 and "Traceback" not in error
-    assert "was ended by SIGKILL (out of memory?), and the others with it. Every finished epoch is saved; " in error
-    assert error.splitlines()[-1].endswith("continue with: recbole-adaptau train --resume=killed")
+    assert "was ended by SIGKILL (out of memory?), and the others with it. Every finished epoch is saved. " in error
+    assert error.splitlines()[-1].endswith("ontinue with: recbole-adaptau train --resume=killed")
     psutil.wait_procs(ranks, timeout=10)
     assert not any(rank.is_running() for rank in ranks)
 
@@ -213,24 +220,21 @@ def test_a_killed_rank_ends_the_run_and_resuming_gives_the_bits_of_two_machines_
     resumed = recbole_adaptau.resume("killed")
     assert [record["epoch"] for record in killed.read_epochs()] == list(range(epochs))
 
-    # Two machines with a process each, as far as the processes can tell.
+    # Two machines with a process each, as far as the processes can tell; torchrun names the folder of neither.
     with socket.socket() as free:
         free.bind(("", 0))
         port = free.getsockname()[1]
-    machine = {**long, "epochs": epochs, "world_size": 2, "port": port, "ip": "127.0.0.1"}
-    first, second = (
-        subprocess.Popen(
-            words_of({**machine, "group_offset": rank, "run_folder": f"machine{rank}"}),
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in (0, 1)
-    )
-    assert "run folder: machine0" in first.communicate(timeout=120)[0] and first.returncode == 0
-    assert "the run folder is on the machine of rank 0" in second.communicate(timeout=120)[0]
-    assert second.returncode == 0 and not Path("machine1").exists()
+    machine = ("--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", f"--rdzv-endpoint=localhost:{port}")
+    words = words_of({**long, "epochs": epochs}, *machine, "--rdzv-id=test", "--max-restarts=1")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    machines = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(2)]
+    told = [process.communicate(timeout=120)[0] for process in machines]
+    assert [process.returncode for process in machines] == [0, 0]
+    assert sorted(text.count("run folder: runs/board/AdapTauMF/") for text in told) == [0, 1]
 
-    whole = RunFolder("machine0")
+    (folder,) = Path("runs/board/AdapTauMF").iterdir()
+    whole = RunFolder(folder)
+    assert whole.read_result()["restarts"] == 0 and len(whole.read_launches()) == 1
     assert resumed["test_result"] == whole.read_result()["test_result"]
     one, two = checkpoint.load(whole.last), checkpoint.load(killed.last)
     for name, value in one["state_dict"].items():
@@ -240,19 +244,40 @@ def test_a_killed_rank_ends_the_run_and_resuming_gives_the_bits_of_two_machines_
     # Only rank 0 writes.
     log = (whole.path / "run.log").read_text()
     assert log.count("epoch 1 training") == 1 and len(list((whole.path / "tensorboard").glob("events.*"))) == 1
-    config, model, *_ = recbole_adaptau.load_data_and_model("machine0")
+    config, model, *_ = recbole_adaptau.load_data_and_model(folder)
     assert config["single_spec"] and torch.equal(
         model.strategy.tau_u, checkpoint.load(whole.best)["state_dict"]["strategy.tau_u"]
     )
+    with pytest.raises(OptionError, match="had 2 processes on several machines: start the same torchrun command"):
+        whole.result.unlink()
+        recbole_adaptau.resume(folder)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_below_torchrun_a_killed_rank_of_recbole_s_own_model_goes_on_by_itself(long):
+    options = ("--standalone", "--nproc-per-node=2", "--max-restarts=1")
+    words = words_of({**long, "model": "BPR", "epochs": 40, "state": "ERROR"}, *options)
+    words = [word for word in words if word != "-m=AdapTauMF" and "lr_schedule" not in word and "num_neg" not in word]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list(Path("runs").glob("board/BPR/*/last.pth")) and time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.05)
+    psutil.Process(process.pid).children()[1].kill()
+    told, error = process.communicate(timeout=120)
+    assert process.returncode == 0, error
+    (folder,) = Path("runs/board/BPR").iterdir()
+    run = RunFolder(folder)
+    assert run.read_result()["restarts"] == 1 and f"run folder: {folder}" in told
+    assert [record["epoch"] for record in run.read_epochs()] == list(range(run.read_result()["epochs"]))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_ending_the_command_ends_all_ranks(long, number):
     process, ranks = started(long, "stopped", 2)
     process.send_signal(number)
     _, error = process.communicate(timeout=60)
     psutil.wait_procs(ranks, timeout=30)
     assert not any(rank.is_running() for rank in ranks)
-    if number == signal.SIGINT:
-        assert process.returncode == 130 and "Traceback" not in error
+    if number != signal.SIGKILL:
+        assert process.returncode == 128 + number and "Traceback" not in error
         assert "Continue with: recbole-adaptau train --resume=stopped" in error

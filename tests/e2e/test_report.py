@@ -156,6 +156,34 @@ def test_runs_of_one_model_with_other_settings_have_rows_of_their_own(runs, tmp_
     assert labels == ["AdapTauMF (epochs 3)", "AdapTauMF (epochs 4)"]
 
 
+def copied(run, place, **changed):
+    """A copy of a run folder with other settings."""
+    made = RunFolder(place)
+    shutil.copytree(run, made.path)
+    made.config.write_text(yaml.safe_dump({**yaml.safe_load(made.config.read_text()), **changed}))
+    return made
+
+
+def test_a_label_says_what_differs_and_matters_in_few_words(runs, tmp_path):
+    """Not what the run does not read, nor how it was watched; what columns say comes first, without its key."""
+    source = runs / "AdapTauMF-1"
+    made = [
+        copied(source, tmp_path / "a", loss="bsl", tau_strategy="fixed", tau=0.2, psl_activation="tanh"),
+        copied(source, tmp_path / "b", loss="softmax", tau=0.4, topk=[7, 20], bsl_ratio=3.0),
+    ]
+    data = collect(made)
+    by_loss = {row["loss"]: row for row in data["rows"]}
+    assert by_loss["bsl"]["label"] == "AdapTauMF (bsl, fixed 0.2, bsl_ratio 1.2)"
+    assert by_loss["softmax"]["label"] == "AdapTauMF (softmax, adaptive_user)"
+    assert [by_loss[name]["tau_strategy"] for name in ("bsl", "softmax")] == ["fixed 0.2", "adaptive_user"]
+    assert by_loss["bsl"]["recipe"] == "none"
+    many = {"learning_rate": 0.5, "embedding_size": 7, "epochs": 9, "reg_weight": 0.1, "train_batch_size": 9}
+    made = [copied(source, tmp_path / "c", **many), copied(source, tmp_path / "d", **{**many, "topk": [3, 20]})]
+    labels = [row["label"] for row in collect([RunFolder(source), *made])["rows"]]
+    short = "AdapTauMF (embedding_size 7, epochs 9, learning_rate 0.5, reg_weight 0.1, 1 more)"
+    assert {short, f"{short} #2"} <= set(labels), "what looks alike is not taken for one row"
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     if executable() is None:
@@ -258,4 +286,46 @@ def test_a_phone_and_the_dark(browser, page, width, dark):
     back = [int(part) for part in re.findall(r"\d+", browser.ask("getComputedStyle(document.body).backgroundColor"))]
     ink = browser.ask("document.getElementById('chart-curves').layout.font.color")
     assert (sum(back[:3]) < 150) == dark and (int(ink[1:3], 16) > 150) == dark
+    assert browser.console == []
+
+
+@pytest.fixture(scope="module")
+def large(runs, tmp_path_factory):
+    """Twenty methods on each of four datasets."""
+    place = tmp_path_factory.mktemp("large")
+    for dataset in ("one", "two", "three", "four"):
+        for loss in ("softmax", "bsl", "psl", "slatk"):
+            for recipe in ("none", "plus"):
+                for strategy in ("adaptive_user", "calibrated"):
+                    changed = {"dataset": dataset, "loss": loss, "recipe": recipe, "tau_strategy": strategy}
+                    copied(runs / "AdapTauMF-1", place / f"{dataset}-{loss}-{recipe}-{strategy}", **changed)
+        for model in ("BPR", "SGL", "NCL", "EASE"):
+            copied(runs / "BPR-1", place / f"{dataset}-{model}", dataset=dataset, model=model)
+    page = place / "report.html"
+    assert main([str(place), "--output", str(page)]) == 0
+    assert page.stat().st_size < 6_000_000
+    return page
+
+
+def test_datasets_are_ranked_apart_and_a_choice_filters(browser, large):
+    browser.console.clear()
+    browser.open(large, width=390, height=800, dark=False)
+    browser.until("document.getElementById('chart-popularity').data !== undefined")
+    assert browser.ask("document.documentElement.scrollWidth") <= 390
+    selects = browser.ask("[...document.querySelectorAll('#choices select')].map((one) => one.id)")
+    assert selects == ["choice-dataset", "choice-loss", "choice-recipe", "choice-tau_strategy"]
+    assert browser.ask("document.getElementById('count').textContent") == "20 of 20 rows"
+    assert len(browser.ask(NAMES)) == 20 and column(browser, "Loss").count("psl") == 4
+
+    def choose(key, value):
+        place = f"document.getElementById('choice-{key}')"
+        browser.ask(f"{place}.value = '{value}'; {place}.dispatchEvent(new Event('change'))")
+
+    choose("dataset", "two")
+    assert browser.ask("document.getElementById('count').textContent") == "20 of 20 rows"
+    choose("loss", "psl")
+    choose("recipe", "plus")
+    names = ["AdapTauMF+ (psl, adaptive_user)", "AdapTauMF+ (psl, calibrated)"]
+    assert sorted(browser.ask(NAMES)) == names
+    browser.until("document.getElementById('chart-scatter').data.length === 2")
     assert browser.console == []

@@ -137,7 +137,7 @@ def test_resuming_a_complete_run_returns_its_result(board):
 
 
 def test_resuming_nothing_is_said_plainly(tmp_path):
-    with pytest.raises(DataError, match=r"nowhere is not a run folder: it has no config\.yaml"):
+    with pytest.raises(DataError, match=r"nowhere is not a run folder: there is no such folder"):
         recbole_adaptau.resume("nowhere")
 
 

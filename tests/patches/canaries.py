@@ -3,6 +3,7 @@
 A canary is named after the target of a patch and returns whether unpatched RecBole has the fault.
 """
 
+import inspect
 import json
 import logging
 import os
@@ -15,9 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
 import torch
 import torch.distributed as dist
 import yaml
+from ray import tune
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from recbole.data import utils as data_utils
@@ -33,15 +38,25 @@ from recbole.utils import ensure_dir, get_model, init_logger
 from recbole.utils.case_study import full_sort_scores
 from torch.utils.data.distributed import DistributedSampler
 
+# What RecBole asks NumPy for: without it no other canary could make a Config.
+NUMPY_NAMES = {"float_": np.float64, "complex_": np.complex128, "unicode_": np.str_}
+HAD_ALL_NAMES = all(name in vars(np) for name in NUMPY_NAMES)
+vars(np).update({name: kind for name, kind in NUMPY_NAMES.items() if name not in vars(np)})
+
 CANARIES: dict[str, Callable[[], bool]] = {}
+# The version of a library that brought the fault: an older one must not have it.
+SINCE: dict[str, tuple[str, str]] = {}
+GRAPHS, KNOWLEDGE_GRAPHS = ("lightgcn", "ngcf", "ncl", "gcmc", "spectralcf"), ("kgin", "mcclk")
 TRAIN = [("a", "x"), ("a", "y"), ("b", "y"), ("b", "z"), ("c", "z"), ("c", "x"), ("d", "y")]
 VALID = [("a", "w"), ("b", "w")]
 TEST = [("c", "w")]
 
 
-def canary(*targets: str):
+def canary(*targets: str, since: tuple[str, str] | None = None):
     def name(function: Callable[[], bool]) -> Callable[[], bool]:
         CANARIES.update(dict.fromkeys(targets, function))
+        if since is not None:
+            SINCE.update(dict.fromkeys(targets, since))
         return function
 
     return name
@@ -326,9 +341,50 @@ def autocast_is_deprecated() -> bool:
     return warns("torch.cuda.amp.autocast", lambda: trainers.NCLTrainer._train_epoch(trainer, train, 0))
 
 
-@canary("recbole.data.dataset.dataset:Dataset._fill_nan")
-def chained_assignment_is_deprecated() -> bool:
-    return warns("set on a copy", lambda: create_dataset(Config("BPR", "board", config_dict=settings())))
+@canary("recbole.data.dataset.dataset:Dataset._fill_nan", since=("pandas", "3"))
+def missing_values_are_not_filled() -> bool:
+    """Since pandas 2.2 it warns of that."""
+    Path("data/blank").mkdir(parents=True, exist_ok=True)
+    Path("data/blank/blank.inter").write_text("user_id:token\titem_id:token\trating:float\na\tx\t1\nb\ty\t\n")
+    columns = {"inter": ["user_id", "item_id", "rating"]}
+    config = Config("BPR", "blank", config_dict={"data_path": "data", "load_col": columns, "state": "ERROR"})
+    return bool(create_dataset(config).inter_feat["rating"].isna().any())
+
+
+@canary("recbole.config.configurator:Config.compatibility_settings", since=("numpy", "2"))
+def numpy_has_no_old_names() -> bool:
+    return not HAD_ALL_NAMES
+
+
+@canary("recbole.data.dataset.dataset:Dataset._dataframe_to_interaction", since=("pandas", "3"))
+def columns_are_read_only() -> bool:
+    return not pd.DataFrame({"a": [1, 2]})["a"].values.flags.writeable
+
+
+@canary(
+    "recbole.data.dataset.dataset:len",
+    "recbole.data.dataset.kg_dataset:len",
+    "recbole.data.dataset.sequential_dataset:len",
+    since=("pandas", "3"),
+)
+def agg_is_given_the_whole_column() -> bool:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return np.ndim(pd.Series([np.ones(2), np.ones(3), np.ones(1)]).agg(len)) == 0
+
+
+@canary(
+    *(f"recbole.model.general_recommender.{name}:sp.dok_matrix" for name in GRAPHS),
+    *(f"recbole.model.knowledge_aware_recommender.{name}:sp.dok_matrix" for name in KNOWLEDGE_GRAPHS),
+    since=("scipy", "1.13"),
+)
+def a_matrix_cannot_be_updated() -> bool:
+    return not hasattr(sp.dok_matrix, "_update")
+
+
+@canary("recbole.quick_start.quick_start:tune.report", since=("ray", "2.7"))
+def ray_takes_a_dict() -> bool:
+    return fails(TypeError, lambda: inspect.signature(tune.report).bind(ndcg=1))
 
 
 @canary("recbole.config.configurator:eval")

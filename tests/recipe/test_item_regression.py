@@ -81,8 +81,6 @@ def test_all_ways_to_ask_agree(monkeypatch, table_pairs):
     assert scores[:, 0].tolist() == [1.0] * 4
     items = torch.tensor([1, 5, 12, 3])
     torch.testing.assert_close(found.of_pairs(users, items).double(), torch.from_numpy(truth)[users - 1, items - 1])
-    liked = torch.from_numpy(np.flatnonzero(matrix[6]) + 1)
-    torch.testing.assert_close(found.of_liked(liked)[1:].double(), torch.from_numpy(truth)[6])
 
 
 @pytest.mark.parametrize("model", ["AdapTauMF", "AdapTauLightGCN"])

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from tests.conftest import write_board
-from tests.soak import kills, memory
+from tests.soak import cluster, kills, memory, ranks
 
 
 def main() -> int:
@@ -21,6 +21,14 @@ def main() -> int:
             table, survived = kills.soak(root, combinations, args.kills, args.seed)
             print(f"\nSIGKILL and resume\n\n{table}\n", flush=True)
             good &= survived
+        if args.what in ("ranks", "all"):
+            table, survived = ranks.soak(root, args.kills, args.seed)
+            print(f"\nranks, agents and commands killed\n\n{table}\n", flush=True)
+            good &= survived
+        if args.what in ("cluster", "all"):
+            told, whole = cluster.soak(root)
+            print(f"\na raylet killed below a leaderboard: {told}\n", flush=True)
+            good &= whole
         if args.what in ("memory", "all"):
             names = list(memory.RUNS)[:1] if args.few else list(memory.RUNS)
             table, flat = memory.soak(root, names, args.epochs)
@@ -32,7 +40,11 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument(
-        "what", nargs="?", default="all", choices=["all", "kills", "memory"], help="default: %(default)s"
+        "what",
+        nargs="?",
+        default="all",
+        choices=["all", "kills", "ranks", "cluster", "memory"],
+        help="default: %(default)s",
     )
     parser.add_argument("--kills", type=int, default=3, help="kills of each run (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="decides when runs are killed (default: %(default)s)")

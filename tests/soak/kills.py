@@ -3,6 +3,7 @@
 import builtins
 import os
 import random
+import re
 import signal
 import time
 from collections import Counter
@@ -175,10 +176,10 @@ def differences(whole: RunFolder, parts: RunFolder) -> list[str]:
 
 
 def timeless(value: Any) -> Any:
-    """Records without what is measured anew each time."""
+    """Records without what is measured anew each time, or counts what happened."""
     if isinstance(value, list):
         return [timeless(entry) for entry in value]
-    return {key: entry for key, entry in value.items() if "seconds" not in key and "memory" not in key}
+    return {key: entry for key, entry in value.items() if not re.search("seconds|memory|restarts", key)}
 
 
 def same(one: Any, two: Any) -> bool:

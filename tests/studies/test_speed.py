@@ -10,8 +10,9 @@ import torch
 from tqdm import tqdm
 
 from recbole_adaptau.cli.bench import main
-from recbole_adaptau.studies.speed import quality, report, scaling, speed, timing
-from recbole_adaptau.studies.speed.contenders import contenders
+from recbole_adaptau.core.losses import LOSSES
+from recbole_adaptau.studies.speed import losses, quality, report, scaling, speed, timing
+from recbole_adaptau.studies.speed.contenders import Contender, contenders
 from recbole_adaptau.studies.speed.timing import First, epoch_seconds, fitting_batches, median_and_range, peak_memory
 from tests.conftest import write_board
 from tests.helpers import build
@@ -206,6 +207,17 @@ def test_the_scaling_report_tells_the_study(tmp_path, monkeypatch):
     assert "learner: adam" not in report.scaling_text({"machine": "", **scaling.study("AdapTauLightGCN")}, "")
     report.write("s", tmp_path, data, text, report.scaling_figure(data))
     assert (tmp_path / "s.png").stat().st_size > 5000
+
+
+def test_the_losses_report_has_every_loss_beside_the_softmax(monkeypatch):
+    """All of it but the measuring: batches that take a second each, the softmax's half of it."""
+    monkeypatch.setattr(losses, "fitting_batches", lambda trainer, loader, budget: 8)
+    monkeypatch.setattr(Contender, "trainer", property(lambda self: self.label))
+    monkeypatch.setattr(Contender, "batches", None)
+    monkeypatch.setattr(losses, "epoch_seconds", lambda trainer, loader, n: 1.0 if trainer == "softmax" else 1.25)
+    data = losses.measure("ml-100k", "dataset/", rounds=2, budget=1.0)
+    assert set(data["ratios"]) == set(LOSSES) and data["ratios"]["psl"]["median"] == 1.25
+    assert "| slatk | 1.25 | 1.25 |" in report.losses_text({"machine": "here", **data}, "the command")
 
 
 def test_a_missing_dataset_is_said_plainly(capsys):

@@ -1,6 +1,5 @@
 """What the page shows, read from run folders: complete, going on, failed or damaged."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...config.keys import CHOSEN_BY
 from ...errors import AdapTauError, DataError
 from ...recipe import method_name
 from ...runs.folder import RunFolder
@@ -32,6 +32,11 @@ LEFT_OUT = (
     "state",
 )
 RANKED_BY = "ndcg@20"
+# What the page has columns and filters for; other models than ours have none of them.
+CHOICES = ("loss", "recipe", "tau_strategy")
+# Differences that make two rows of one method but say little about them: how a run was watched, not what it was.
+UNSAID = ("budget_minutes", "eval_batch_size", "eval_step", "metrics", "topk", "valid_metric", "stopping_step")
+SAID_AT_MOST = 4
 
 
 def find_runs(places: Iterable[str | Path]) -> tuple[list[RunFolder], list[str]]:
@@ -68,6 +73,8 @@ def read_run(run: RunFolder) -> dict[str, Any]:
     settings = run.settings() if run.config.is_file() else {"model": run.path.name, "dataset": "–"}
     epochs = run.read_epochs()
     result = run.read_result() if run.is_complete else None
+    if result is not None:
+        result["test_result"] = result["test_result"] or {}  # without a test part there are no figures
     curves: dict[str, list[float]] = {}
     validated = [record for record in epochs if record.get("valid_result")]
     for name in validated[0]["valid_result"] if validated else ():
@@ -79,6 +86,7 @@ def read_run(run: RunFolder) -> dict[str, Any]:
         "folder": run.path.name,
         "model": settings["model"],
         "method": method_name(settings["model"], settings.get("recipe")),
+        **{key: _told(settings, key) for key in CHOICES},
         "dataset": settings["dataset"],
         "protocol": settings.get("protocol") or "honest",
         "seed": settings.get("seed"),
@@ -100,7 +108,7 @@ def read_run(run: RunFolder) -> dict[str, Any]:
         if result
         else None,
         "config": {key: value for key, value in sorted(settings.items()) if key not in LEFT_OUT},
-        "environment": json.loads(run.environment.read_text(encoding="utf-8")) if run.environment.is_file() else {},
+        "environment": run.read_environment(),
     }
 
 
@@ -134,14 +142,52 @@ def _histogram(taus: np.ndarray) -> dict[str, list[float]]:
     }
 
 
+def _told(settings: Mapping[str, Any], key: str) -> str | None:
+    """One of CHOICES in a word or two; None for a model that has no such setting."""
+    value = settings.get(key)
+    if value is None or "tau_strategy" not in settings:
+        return None
+    if key == "tau_strategy" and value == "fixed":
+        return f"fixed {settings.get('tau')}"
+    return " + ".join(value) if isinstance(value, list) else str(value)
+
+
 def _label(read: list[dict[str, Any]]) -> None:
-    """Name each run's row: its method, and the settings in which runs of that method differ beside the seed."""
+    """Name each run's row: its method, and the settings in which runs of that method differ beside the seed.
+
+    Settings that the run does not read are left out, and of many only the first few are said; rows that would be
+    called the same all the same are numbered.
+    """
+    numbers: dict[tuple[Any, ...], list[tuple[str, ...]]] = {}
     for entry in read:
         alike = [other["config"] for other in read if _kind(other) == _kind(entry)]
         keys = {key for config in alike for key in config} - {"seed", "model", "recipe", "dataset", "protocol"}
         differ = sorted(key for key in keys if len({repr(config.get(key)) for config in alike}) > 1)
-        shown = ", ".join(f"{key} {entry['config'].get(key)}" for key in differ)
-        entry["label"] = f"{entry['method']} ({shown})" if shown else entry["method"]
+        said = [key for key in CHOICES if key in differ] + [key for key in differ if key not in CHOICES]
+        idle = _idle(entry["config"])
+        shown = [_said(entry, key) for key in said if key not in UNSAID and key not in idle]
+        more = f", {len(shown) - SAID_AT_MOST} more" if len(shown) > SAID_AT_MOST else ""
+        label = entry["method"] + (f" ({', '.join(shown[:SAID_AT_MOST])}{more})" if shown else "")
+        known = numbers.setdefault((*_kind(entry), label), [])
+        values = tuple(repr(entry["config"].get(key)) for key in differ)
+        if values not in known:
+            known.append(values)
+        place = known.index(values)
+        entry["label"] = f"{label} #{place + 1}" if place else label
+
+
+def _said(entry: Mapping[str, Any], key: str) -> str:
+    return str(entry[key]) if key in CHOICES else f"{key} {entry['config'].get(key)}"
+
+
+def _idle(config: Mapping[str, Any]) -> set[str]:
+    """Settings of parts of the program that such a run does not have; `tau` is said with its strategy."""
+    if "tau_strategy" not in config:
+        return set()
+    chosen = {registry.key: registry.get(config.get(registry.key, "")) for registry in CHOSEN_BY}
+    read = {name for found in chosen.values() if found for name in found.Settings.model_fields}
+    known = {name for registry in CHOSEN_BY for found in registry.values() for name in found.Settings.model_fields}
+    return (known - read) | {"tau", "recipe_parts"}
 
 
 def _kind(entry: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -179,6 +225,7 @@ def _row(dataset: str, protocol: str, label: str, entries: Sequence[Mapping[str,
         "label": label,
         "model": entries[0]["model"],
         "method": entries[0]["method"],
+        **{key: entries[0][key] for key in CHOICES},
         "dataset": dataset,
         "protocol": protocol,
         "seeds": len(results),
@@ -219,6 +266,7 @@ def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def need_some(data: Mapping[str, Any]) -> None:
+def need_some(data: Mapping[str, Any], places: Iterable[str | Path]) -> None:
     if not data["runs"]:
-        raise DataError("none of these folders holds a run that can be read.")
+        told = f"{', '.join(map(str, places))}. {' '.join(data['skipped'])}"
+        raise DataError(f"none of these folders holds a run that can be read: {told}")

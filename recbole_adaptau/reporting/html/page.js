@@ -5,15 +5,22 @@
   const { colours: COLOURS, dashes: DASHES, symbols: SYMBOLS } = data.palette;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const hidden = new Set();
-  const several = (key) => new Set(data.rows.map((row) => row[key]).filter((value) => value !== "–")).size > 1;
-  const nameOf = (row) => [row.label, several("dataset") && row.dataset !== "–" ? row.dataset : "", several("protocol") ? row.protocol : ""].filter(Boolean).join(", ");
+  const several = (key) => new Set(data.rows.map((row) => row[key]).filter((value) => value !== "–" && value !== null && value !== undefined)).size > 1;
+  const nameOf = (row) => [row.label, several("protocol") ? row.protocol : ""].filter(Boolean).join(", ");
   data.rows.forEach((row) => { row.name = nameOf(row); });
-  // By name, not by rank: the same models have the same colours on the page of another dataset.
-  [...data.rows].sort((one, other) => one.name < other.name ? -1 : 1).forEach((row, number) => { row.number = number; });
+  // By name, not by rank: the same models have the same colours on another dataset.
+  const names = [...new Set(data.rows.map((row) => row.name))].sort();
+  data.rows.forEach((row) => { row.number = names.indexOf(row.name); });
   const rowOf = (run) => data.rows.find((row) => row.label === run.label && row.dataset === run.dataset && row.protocol === run.protocol);
   const colour = (row) => COLOURS[row.number % COLOURS.length];
   const dash = (row) => DASHES[Math.floor(row.number / COLOURS.length) % DASHES.length];
-  const shownRow = (row) => row && !hidden.has(row.number);
+  // One dataset at a time, as figures of two cannot be ranked together; the others can be left open.
+  const CHOICES = { dataset: "Dataset", loss: "Loss", recipe: "Recipe", tau_strategy: "Temperature" };
+  const choices = Object.keys(CHOICES).filter(several);
+  const choice = (key) => choices.includes(key) ? by(`choice-${key}`).value : "";
+  const ofDataset = (row) => !choice("dataset") || row.dataset === choice("dataset") || row.dataset === "–";
+  const chosenRow = (row) => ofDataset(row) && choices.every((key) => key === "dataset" || !choice(key) || String(row[key]) === choice(key));
+  const shownRow = (row) => row && !hidden.has(row.number) && chosenRow(row);
   const element = (tag, text, attributes = {}) => {
     const made = document.createElement(tag);
     if (text !== undefined) made.textContent = text;
@@ -39,6 +46,7 @@
   const spread = (value) => value ? figure(value.mean) + (value.std === null ? "" : ` ± ${figure(value.std)}`) : "–";
   const columns = [
     { key: "name", title: "Method", kind: "text", value: (row) => row.name, show: (row) => row.name, in: "*" },
+    ...choices.filter((key) => key !== "dataset").map((key) => ({ key, title: CHOICES[key], kind: "text", value: (row) => row[key] || "", show: (row) => row[key] || "–", in: "*" })),
     ...metrics.map((name) => ({ key: name, title: name, kind: "number", value: (row) => row.test[name] ? row.test[name].mean : null, show: (row) => spread(row.test[name]), in: isBeyond(name) ? "beyond" : "accuracy" })),
     { key: "against", title: "against the best, p", kind: "number", value: pValue, show: against, in: "accuracy" },
     ...costs.map((name) => ({ key: name, title: name, kind: "number", value: (row) => row.cost ? row.cost[name] : null, show: (row) => figure(row.cost ? row.cost[name] : null), in: "cost" })),
@@ -74,7 +82,7 @@
       head.append(cell);
     }
     const words = by("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-    const rows = ordered(data.rows.filter((row) => words.every((word) => `${row.name} ${row.dataset} ${row.protocol} ${row.state}`.toLowerCase().includes(word))));
+    const rows = ordered(data.rows.filter((row) => chosenRow(row) && words.every((word) => `${row.name} ${row.dataset} ${row.protocol} ${row.state}`.toLowerCase().includes(word))));
     const body = rows.map((row) => {
       const line = element("tr"), box = element("input", undefined, { type: "checkbox", "aria-label": `show ${row.name} in the charts` });
       box.checked = !hidden.has(row.number);
@@ -83,7 +91,7 @@
       first.append(box);
       line.append(first);
       for (const column of view) {
-        const values = data.rows.map(column.value).filter((value) => typeof value === "number");
+        const values = data.rows.filter(ofDataset).map(column.value).filter((value) => typeof value === "number");
         const best = column.in !== "*" && column.key !== "against" && values.length > 1 && column.value(row) === (lowerIsBetter(column.key) ? Math.min(...values) : Math.max(...values));
         const kind = column.key === "name" ? "text name" : column.key === "state" && row.error ? "text error" : column.kind === "text" ? "text" : best ? "best" : "";
         line.append(element("td", column.show(row), { class: kind }));
@@ -92,7 +100,7 @@
     });
     by("leaderboard").tHead.replaceChildren(head);
     by("leaderboard").tBodies[0].replaceChildren(...body);
-    by("count").textContent = `${rows.length} of ${data.rows.length} rows`;
+    by("count").textContent = `${rows.length} of ${data.rows.filter(ofDataset).length} rows`;
   }
 
   // Charts
@@ -201,7 +209,7 @@
     for (const run of data.runs) {
       const details = element("details"), about = { folder: run.folder, state: run.state, epochs: run.epochs_made, error: run.error || undefined, result: run.result, environment: run.environment, configuration: run.config };
       const state = run.result && run.result.stopped_by === "budget" ? "out of budget" : run.state;
-      details.append(element("summary", `${nameOf(rowOf(run))}, seed ${run.seed}: ${state}, ${run.epochs_made} epochs`));
+      details.append(element("summary", `${nameOf(rowOf(run))}${several("dataset") && run.dataset !== "–" ? `, ${run.dataset}` : ""}, seed ${run.seed}: ${state}, ${run.epochs_made} epochs`));
       details.addEventListener("toggle", () => {
         if (details.children.length > 1) return;
         const box = element("div", undefined, { class: "scroll", tabindex: "0" });
@@ -220,6 +228,15 @@
   if (data.skipped.length) {
     by("skipped").hidden = false;
     by("skipped").append(element("strong", "Left out:"), ...data.skipped.map((text) => element("div", text)));
+  }
+  for (const key of choices) {
+    const label = element("label", `${CHOICES[key]} `), select = element("select", undefined, { id: `choice-${key}` });
+    const values = [...new Set(data.rows.map((row) => row[key]).filter((value) => value && value !== "–"))].sort();
+    if (key !== "dataset") select.append(element("option", "all", { value: "" }));
+    select.append(...values.map((value) => element("option", value, { value })));
+    select.addEventListener("change", () => { drawTable(); drawCharts(); });
+    label.append(select);
+    by("choices").append(label);
   }
   options("metric-scatter", metrics);
   options("metric-curves", [...new Set(data.runs.flatMap((run) => Object.keys(run.curves)))]);

@@ -9,15 +9,17 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
+from ...errors import need
 from ..tables import write
 from .collect import collect, find_runs, need_some
 
 
 def write_report(places: Sequence[str | Path], path: Path, title: str = "Runs") -> dict[str, Any]:
     """Write the page about the runs at or below some places; returns what it shows."""
+    need("plotly", "a report needs", "report")
     runs, skipped = find_runs(places)
     data = collect(runs, skipped)
-    need_some(data)
+    need_some(data, places)
     write(path, render(data, title))
     return data
 

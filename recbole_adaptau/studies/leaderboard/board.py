@@ -12,6 +12,7 @@ from ...reporting import tables
 from ...reporting.html.page import write_report
 from ...runs import runner
 from ...runs.folder import RunFolder
+from ...runs.pool import Workers
 from .entries import FIRST_SEED, Entry, common
 from .table import as_csv, markdown, rows
 
@@ -27,6 +28,8 @@ class Board:
         root: The folder of the runs and the reports.
     """
 
+    stem = "leaderboard"  # of the reports' names
+
     def __init__(
         self,
         found: Sequence[Entry],
@@ -40,32 +43,40 @@ class Board:
         self.seeds = [FIRST_SEED + number for number in range(seeds)]
         self.refused: dict[str, str] = {}
 
-    def carry_out(self, about: Mapping[str, Any], workers: int) -> bool:
-        """Make the runs and write leaderboard.md, .csv, .json and report.html; returns whether a model failed.
+    def carry_out(self, about: Mapping[str, Any], workers: Workers) -> bool:
+        """Make the runs and write the reports and report.html; returns whether a model failed.
 
         Args:
             about: What the reports say of the leaderboard beside its rows.
-            workers: How many runs at a time, each in a process of its own; 0 for one by one in this process.
+            workers: How many runs at a time, and where.
         """
-        tables.refuse_others(self.root / "leaderboard.json", dict(about))
+        tables.refuse_others(self.root / f"{self.stem}.json", dict(about))
         self.check()
         for specs in (self.first_runs, self.further_runs):
             runner.carry_out(specs(), self.root, lambda _: self.write(about), workers, go_on=True)
         self.write(about)
-        write_report(self.folders(), self.root / "report.html", title=f"Leaderboard on {self.dataset}")
+        write_report(self.folders(), self.root / "report.html", title=f"{self.stem.capitalize()} on {self.dataset}")
         return any(group["errors"] for group in self.groups())
 
     def write(self, about: Mapping[str, Any]) -> None:
-        """Write the table of what is complete so far."""
+        """Write the reports of what is complete so far."""
         groups = self.groups()
         data = {
             **about,
             "runs_asked": len(self._possible()) * len(self.seeds),
             "runs": [run for group in groups for run in group["runs"]],
-            "rows": rows(groups, self.root),
+            "rows": self.rows(groups),
         }
-        for name, content in (("json", data), ("md", markdown(data)), ("csv", as_csv(data))):
-            tables.write(self.root / f"leaderboard.{name}", content)
+        for kind, content in self.contents(data).items():
+            tables.write(self.root / f"{self.stem}.{kind}", content)
+
+    def rows(self, groups: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The rows of the reports."""
+        return rows(groups, self.root)
+
+    def contents(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The reports by the ends of their names."""
+        return {"json": data, "md": markdown(data), "csv": as_csv(data)}
 
     def check(self) -> None:
         """Say which models cannot be run at all, before anything is; the others are checked by the runner."""
@@ -122,6 +133,9 @@ class Board:
         return {
             "model": entry.model,
             "method": entry.name,
+            "loss": entry.loss,
+            "label": entry.label,
+            "published": entry.published,
             "source": entry.source,
             "settings": dict(entry.trials[best or 0]),
             "temperatures_tried": entry.temperatures_tried,

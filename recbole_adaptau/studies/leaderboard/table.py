@@ -20,7 +20,10 @@ COST = ("seconds_per_epoch", "epochs_to_best", "seconds_to_best", "seconds", "pe
 
 
 def rows(groups: Sequence[Mapping[str, Any]], root: Path) -> list[dict[str, Any]]:
-    """A row for each method, best first by test NDCG@20; methods without a complete run last.
+    """A row for each method, best first by test NDCG@20.
+
+    Methods that their budget stopped come after the others, as they are not ranked with them; methods without a
+    complete run come last.
 
     Args:
         groups: For each method: its `model`, `source`, `settings`, `temperatures_tried`, `errors` and the records of
@@ -32,7 +35,7 @@ def rows(groups: Sequence[Mapping[str, Any]], root: Path) -> list[dict[str, Any]
         row["method"]: [RunFolder(root / run["folder"]) for run in group["runs"]]
         for row, group in zip(made, groups, strict=True)
     }
-    made.sort(key=lambda row: -row["test"][RANKED_BY]["mean"] if row["test"] else 1.0)
+    made.sort(key=lambda row: (not row["test"], _is_cut(row), -row["test"][RANKED_BY]["mean"] if row["test"] else 0.0))
     ranked = [row["method"] for row in made if row["test"]]
     found = against(ranked[0], {method: folders[method] for method in ranked}, RANKED_BY) if ranked else {}
     for row in made:
@@ -43,7 +46,9 @@ def rows(groups: Sequence[Mapping[str, Any]], root: Path) -> list[dict[str, Any]
 def _row(group: Mapping[str, Any]) -> dict[str, Any]:
     runs = group["runs"]
     row = {key: group[key] for key in ("model", "source", "settings", "temperatures_tried", "errors")}
-    row["method"] = methods(runs) or group.get("method", group["model"])
+    row |= {"loss": group.get("loss"), "published": group.get("published")}
+    named = row["loss"] or group.get("label")
+    row["method"] = (not named and methods(runs)) or group.get("method", group["model"])
     row |= {"seeds": [run["seed"] for run in runs], "trials": group["trials"], "test": {}, "significance": None}
     if not runs:
         return row
@@ -62,18 +67,27 @@ def _row(group: Mapping[str, Any]) -> dict[str, Any]:
     return row
 
 
+def _is_cut(row: Mapping[str, Any]) -> bool:
+    """Whether the budget stopped some run before it was done."""
+    return bool(row.get("out_of_budget"))
+
+
 def markdown(data: Mapping[str, Any]) -> str:
     """leaderboard.md."""
     lines = opening(f"Leaderboard on {data['dataset']}", data)
     made = data["rows"]
     ranked, failed = [row for row in made if row["test"]], [row for row in made if not row["test"]]
     lines += ["## Accuracy on test", ""]
-    head = ["", "method", *map(title, ACCURACY), "NDCG@20 against the best, p (Holm)"]
-    body = [
-        [place, _name(row), *(row["test"][name] for name in ACCURACY), _against(row, place == 1)]
-        for place, row in enumerate(ranked, 1)
-    ]
-    body += [["–", row["method"], *["–"] * len(ACCURACY), _failure(row)] for row in failed]
+    head = ["", "method", *map(title, ACCURACY), "NDCG@20 against the best, p (Holm)", "settings tried"]
+    published = any(row.get("published") for row in made)
+    head += ["published NDCG@20"] * published
+    body = []
+    for place, row in enumerate(ranked, 1):
+        cells = [row["test"][name] for name in ACCURACY]
+        where = "‡" if _is_cut(row) else place
+        body.append([where, _name(row), *cells, _against(row, place == 1), row["trials"]])
+    body += [["–", row["method"], *["–"] * len(ACCURACY), _failure(row), row["trials"]] for row in failed]
+    body = [[*cells, *[row.get("published")] * published] for cells, row in zip(body, [*ranked, *failed], strict=True)]
     lines += [*table(head, body), "", *_legend(data, ranked)]
     lines += ["## Beyond accuracy", ""]
     body = [[row["method"], *(_plain(row["test"][name]) for name in BEYOND)] for row in ranked]
@@ -102,12 +116,20 @@ def as_csv(data: Mapping[str, Any]) -> str:
     lines = []
     for place, row in enumerate(data["rows"], 1):
         significance = row["significance"] or {}
-        line = {"place": place if row["test"] else None, "method": row["method"], "model": row["model"]}
+        ranked = row["test"] and not _is_cut(row)
+        line = {"place": place if ranked else None, "method": row["method"], "model": row["model"]}
         line |= {"protocol": data["protocol"], "seeds": " ".join(map(str, row["seeds"]))}
         for name in (*ACCURACY, *BEYOND):
             line |= {f"{name} {part}": row["test"][name][part] if row["test"] else None for part in ("mean", "std")}
         line |= {key: significance.get(key) for key in ("difference", "p_holm")} | {key: row.get(key) for key in COST}
-        lines.append({**line, "temperatures_tried": row["temperatures_tried"], "error": " ".join(row["errors"])})
+        lines.append(
+            {
+                **line,
+                "temperatures_tried": row["temperatures_tried"],
+                "published": row.get("published"),
+                "error": " ".join(row["errors"]),
+            }
+        )
     return tables.as_csv(lines)
 
 
@@ -122,7 +144,10 @@ def _legend(data: Mapping[str, Any], ranked: Sequence[Mapping[str, Any]]) -> lis
     if any(row["lent_propagation"] for row in ranked):
         lines += ["† RecBole's model on our propagation and contrast, which give the same figures sooner.", ""]
     if any(row["out_of_budget"] for row in ranked):
-        lines += [f"‡ stopped by the budget of {data['budget']:g} minutes a model before it was done.", ""]
+        lines += [
+            f"‡ stopped by the budget of {data['budget']:g} minutes a model before it was done; ranked apart.",
+            "",
+        ]
     for row in ranked:
         lines += [f"§ {row['method']}: {_failure(row)}", ""] if row["errors"] else []
     return lines

@@ -96,7 +96,7 @@ def asked_of(args: argparse.Namespace, experiment: Experiment, given: dict[str, 
 
 
 def carry_out(args: argparse.Namespace, given: dict[str, Any], command: str) -> None:
-    pool.check_workers(args.parallel)
+    workers = pool.Workers.checked(args.parallel, args.ray_address)
     experiment = EXPERIMENTS[args.command]
     asked = asked_of(args, experiment, given)
     kind = "quick" if args.quick else args.protocol
@@ -137,7 +137,7 @@ def carry_out(args: argparse.Namespace, given: dict[str, Any], command: str) -> 
         tables.write(output / f"{name}.csv", tables.as_csv(rows))
         tables.write(output / f"{name}.md", page(data, f"{name}.png" if drawn else None))
 
-    runner.carry_out(specs, output, write, args.parallel)
+    runner.carry_out(specs, output, write, workers)
     print((output / f"{name}.md").read_text(encoding="utf-8"))
     print(f"written to {output}")
 

@@ -69,6 +69,16 @@ def speed_text(data: dict[str, Any], command: str) -> str:
     return "\n".join([*lines, *table(["where an epoch goes, seconds", *next(iter(parts.values()))], rows)])
 
 
+def losses_text(data: dict[str, Any], command: str) -> str:
+    lines = _opening(f"Speed of the losses on {data['dataset']}", data, command)
+    rows = [
+        [loss, f"{found['median']:.2f}", f"{data['ratios'][loss]['median']:.2f}", _range(data["ratios"][loss])]
+        for loss, found in data["epoch_seconds"].items()
+    ]
+    lines += table(["loss", "seconds of an epoch", "÷ softmax", "least – most"], rows)
+    return "\n".join([*lines, "", "AdapTauMF, batches of 2048 positives, 1024 shared negatives, d = 64, fixed tau."])
+
+
 def speed_figure(data: dict[str, Any]) -> Figure:
     """Left: seconds of an epoch for everybody. Right: where ours go."""
     figure, ((left, right),) = plots.panels(2, width=5.5, height=4.2, gridspec_kw={"width_ratios": [3, 2]})
@@ -218,6 +228,59 @@ def quality_figure(data: dict[str, Any]) -> Figure:
     for panel in figure.axes:
         panel.axhline(data["goal"], color="grey", linewidth=0.8)
     return figure
+
+
+def ranks_text(data: dict[str, Any], command: str) -> str:
+    lines = _opening(f"Ranks on {data['dataset']}", data, command)
+    lines += [
+        f"AdapTauMF, {data['users']:,} users, {data['items']:,} items, d = {data['d']}, {data['steps']:,} batches of "
+        f"{data['batch']:,}; one thread a rank, gloo over loopback.",
+        "",
+    ]
+    rows = []
+    for name, one in data["learners"].items():
+        for number, found in one["ranks"].items():
+            sent, memory = found["sent_bytes"] / 1e6, max(found["peak_megabytes"])
+            rows.append([name, number, f"{found['epoch_seconds']:.2f}", f"{memory:.0f}", f"{sent:.2f}"])
+    lines += [*table(["gradients", "ranks", "epoch, s", "peak of a rank, MB", "sent by a rank a batch, MB"], rows), ""]
+    rows = []
+    for name, one in data["learners"].items():
+        model = one["model"]
+        rows.append([name, *(f"{1e3 * model[key]:.2f}" for key in ("fixed", "group"))])
+        rows[-1] += [f"{1e6 * model['per_row']:.2f}", f"{1e-6 / max(model['seconds_per_byte'], 1e-15):,.0f}"]
+    head = ["gradients", "fixed, ms a batch", "group, ms a batch", "µs a row", "gloo over loopback, MB/s"]
+    lines += ["Fitted: seconds of a batch = fixed + per row · rows of a rank + group + bytes sent / bandwidth.", ""]
+    lines += [*table(head, rows), "", "Epoch by this model, seconds, on machines with one such core each:", ""]
+    rows = [
+        [name, f"{speed} Gbit/s", *(f"{value:.2f}" for value in values)]
+        for name, by_speed in data["predicted"].items()
+        for speed, values in by_speed.items()
+    ]
+    counts = [f"{k} machine{'s' * (k > 1)}" for k in (1, 2, 4, 8, 16)]
+    lines += [*table(["gradients", "network", *counts], rows), ""]
+    cores = os.cpu_count() or 1
+    return "\n".join(
+        [
+            *lines,
+            f"This machine has {cores} cores: up to {cores} ranks show what a rank costs and gains, more show only "
+            "that the ranks agree and what they send. Loopback is no network: its latency and bandwidth are those of "
+            "memory, and the ranks share caches and memory bandwidth, which machines would not.",
+        ]
+    )
+
+
+def ranks_figure(data: dict[str, Any]) -> Figure:
+    figure, (panels,) = plots.panels(len(data["predicted"]), width=4.5, sharey=True)
+    for panel, (name, by_speed) in zip(panels, data["predicted"].items(), strict=True):
+        for number, (speed, values) in enumerate(by_speed.items()):
+            panel.loglog((1, 2, 4, 8, 16), values, label=f"{speed} Gbit/s", **plots.style(number))
+        panel.set(xlabel="machines", title=f"{name} gradients")
+        panel.set_xticks((1, 2, 4, 8, 16), ("1", "2", "4", "8", "16"))
+        panel.minorticks_off()
+        panel.yaxis.set_major_formatter("{x:g}")
+    panels[0].set_ylabel("epoch by the model, s")
+    panels[0].legend()
+    return plots.titled(figure, f"AdapTauMF on {data['dataset']}: epoch on k machines")
 
 
 def _curves(data: dict[str, Any], metric: str, heading: str) -> Figure:

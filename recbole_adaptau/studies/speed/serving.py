@@ -14,7 +14,7 @@ from .timing import median_and_range, peak_memory, process_peak, seconds_of
 def measure(run_folder: str, k: int, rounds: int) -> dict[str, Any]:
     """Load the run once, then rank for all users `rounds` times, and once more into a CSV file."""
     loaded: list[Recommender] = []
-    load_seconds = seconds_of(lambda: loaded.append(Recommender.from_run(run_folder)))
+    load_seconds = seconds_of(lambda: loaded.append(Recommender.load(run_folder)))
     load_peak, (recommender,) = process_peak(), loaded
     with peak_memory() as peak:
         ranking = [seconds_of(lambda: sum(map(len, recommender.batches(None, k)))) for _ in range(rounds)]
@@ -27,8 +27,8 @@ def measure(run_folder: str, k: int, rounds: int) -> dict[str, Any]:
     return {
         "model": method_name(settings["model"], settings.get("recipe")),
         "dataset": settings["dataset"],
-        "users": len(recommender.user_ids) - 1,
-        "items": len(recommender.item_ids) - 1,
+        "users": len(recommender.user_ids),
+        "items": len(recommender.item_ids),
         "k": k,
         "load_seconds": load_seconds,
         "rank_seconds": median_and_range(ranking),

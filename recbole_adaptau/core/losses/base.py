@@ -1,16 +1,14 @@
-"""Losses by name. A loss is a function of a batch's scores and does not reduce over the batch."""
+"""What a loss gets, and what it has to give."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from .component import Component, Registry
-from .epoch_view import EpochView
-from .settings import SettingsModel, setting
+from ..component import Component, Registry
+from ..epoch_view import EpochView
+from ..pairwise import PairMeans
 
 
 @dataclass(frozen=True)
@@ -26,6 +24,9 @@ class ScoredBatch:
             computed in chunks, so that memory does not grow with their number.
         scores: () → (f(u, j) [B, M] with `-inf` for what is no negative of its row, log w [M] or [B, M] or None):
             all scores at once, for losses that need more than a log-sum-exp.
+        users: [B] ids of the rows' users, where a loss may ask.
+        pair_means: Means of a function of the differences f(u, j) − f(u, i), computed in chunks; None where each row
+            has negatives of its own.
     """
 
     positive: Tensor
@@ -34,11 +35,21 @@ class ScoredBatch:
     tau_0: Tensor
     logsumexp: Callable[[Tensor], Tensor]
     scores: Callable[[], tuple[Tensor, Tensor | None]]
+    users: Tensor | None = None
+    pair_means: PairMeans | None = None
 
     def positive_at(self, tau: Tensor) -> Tensor:
         """The positive's logit at a temperature. Shape: tau [B] → [B]."""
         logit = self.positive / tau
         return logit if self.positive_logit is None else logit + self.positive_logit
+
+    def differences(self) -> tuple[Tensor, Tensor]:
+        """f(u, j) − f(u, i) and log w of all negatives at once. Shape: [B, M], [B, M]; `-inf` for what is none."""
+        scores, log_weight = self.scores()
+        log_weight = scores.new_zeros(1) if log_weight is None else log_weight.to(scores.dtype)
+        none = torch.isneginf(scores)
+        differences = torch.where(none, 0.0, scores) - self.positive.unsqueeze(1)
+        return differences, torch.where(none, -torch.inf, log_weight.expand_as(scores))
 
 
 class Loss(Component):
@@ -54,34 +65,3 @@ class Loss(Component):
 
 LOSSES: Registry[type[Loss]] = Registry("loss")
 register_loss = LOSSES.register
-
-
-@register_loss("softmax")
-class SoftmaxLoss(Loss):
-    """`softmax`: −log softmax of the positive among its negatives (the paper's)."""
-
-    class Settings(SettingsModel):
-        positive_tau: Literal["tau_u", "tau_0"] = setting(
-            "tau_u", "Temperature of the positive: tau_u like its negatives, or tau_0 (the authors' code)."
-        )
-        positive_in_denominator: bool = setting(True, "Whether the positive stands in the softmax's denominator.")
-
-    def forward(self, batch: ScoredBatch) -> Tensor:
-        tau = batch.tau if self.settings.positive_tau == "tau_u" else batch.tau_0.expand_as(batch.tau)
-        positive = batch.positive_at(tau)
-        return softmax_loss(positive, batch.logsumexp(batch.tau), self.settings.positive_in_denominator)
-
-
-def softmax_loss(positive: Tensor, neg_lse: Tensor, positive_in_denominator: bool) -> Tensor:
-    """−log softmax of the positive among its negatives.
-
-    With the positive in the denominator: log(exp(positive) + Σ exp(negative)) − positive, which is
-    softplus(neg_lse − positive). Without: neg_lse − positive. A row without any negative costs nothing.
-
-    Shape: positive [B] (the logit: score over temperature, plus any prior), neg_lse [B] (`-inf`: no negatives)
-    → [B].
-    """
-    if positive_in_denominator:
-        return F.softplus(neg_lse - positive)
-    some = ~torch.isneginf(neg_lse)
-    return torch.where(some, torch.where(some, neg_lse, 0.0) - positive, 0.0)

@@ -12,7 +12,7 @@ from ..errors import DataError, did_you_mean
 def item_names(dataset: Any, field: str | None = None) -> np.ndarray | None:
     """Each item's name by internal id, "" where there is none; None if the data has no names.
 
-    They are read from DATASET.item, which training need not load.
+    They are read from DATASET.item, which training need not load; where it is gone, they are those that a run has kept.
 
     Args:
         dataset: A RecBole dataset.
@@ -23,7 +23,8 @@ def item_names(dataset: Any, field: str | None = None) -> np.ndarray | None:
     path = Path(dataset.dataset_path) / f"{dataset.dataset_name}.item"
     if not path.is_file():
         if field is None:
-            return None
+            kept = getattr(dataset, "stored", None)
+            return None if kept is None or kept.names is None else np.asarray(kept.names, dtype=object)
         raise DataError(f"the names of the items are read from {path}, which is not there.")
     options = {"sep": dataset.config["field_separator"], "encoding": dataset.config["encoding"] or "utf-8"}
     columns = {column.split(":")[0]: column for column in pd.read_csv(path, nrows=0, **options).columns}

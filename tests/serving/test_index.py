@@ -1,0 +1,24 @@
+"""The FAISS index ranks as the model does, or is refused."""
+
+import pytest
+import torch
+
+from recbole_adaptau.errors import AdapTauError
+from recbole_adaptau.serving import embeddings_of
+from recbole_adaptau.serving.index import check_index, write_index
+from tests.helpers import build
+
+ACTIVE = torch.arange(1, 49)
+
+
+def test_the_index_is_checked_against_the_models_ranking(board, tmp_path):
+    pytest.importorskip("faiss", reason="the extra 'faiss' is not installed")
+    model = build("AdapTauMF", board).model
+    model.begin_epoch(0)
+    embeddings = embeddings_of(model, ACTIVE)
+    path = tmp_path / "items.faiss"
+    write_index(path, embeddings.items[1:])
+    check_index(path, model, embeddings, ACTIVE, 5)
+    write_index(path, embeddings.items[1:].flip(0))
+    with pytest.raises(AdapTauError, match="does not rank as the model does"):
+        check_index(path, model, embeddings, ACTIVE, 5)
