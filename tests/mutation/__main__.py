@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def _try(found: list[Mutant], tests: list[Path], options: Any) -> None:
     """Run the tests of an area for those of its mutants of which no result is known."""
     digest = hashlib.sha1(b"".join(file.read_bytes() for test in tests for file in _files(test))).hexdigest()[:16]
     known = _known(options.results)
-    left = [m for m in found if not _settled(known.get(m.key), digest)]
+    left = [m for m in found if not _settled(known.get(m.key), digest) and not _equivalent(m)]
     if not left:
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -85,16 +86,19 @@ def _try(found: list[Mutant], tests: list[Path], options: Any) -> None:
         keys.write_text("\n".join(m.key for m in left))
         files = [f"--mutate={ROOT / file}" for file in dict.fromkeys(m.file for m in left)]
         arguments = [f"--mutants={keys}", f"--mutation-results={options.results}", f"--mutation-tests={digest}"]
-        arguments += [
-            f"--mutation-jobs={options.jobs}",
-            f"--budget={options.budget}",
-            "-n0",
-            "-pno:randomly",
-            "-pno:cacheprovider",
-            "--tb=no",
-        ]
+        arguments += [f"--mutation-jobs={options.jobs}", f"--budget={options.budget}"]
+        arguments += ["-n0", "-pno:cacheprovider", "--tb=no"]
         command = [sys.executable, "-m", "pytest", "-p", "tests.mutation.plugin", *arguments, *files, *map(str, tests)]
         subprocess.run(command, cwd=ROOT, check=True)
+
+
+@cache
+def _listed() -> dict[str, Any]:
+    return yaml.safe_load((Path(__file__).parent / "equivalent.yaml").read_text(encoding="utf-8"))
+
+
+def _equivalent(mutant: Mutant) -> bool:
+    return mutant.text in _listed().get(mutant.file, {}).get(mutant.function, {})
 
 
 def _settled(result: dict[str, Any] | None, tests: str) -> bool:
@@ -109,7 +113,6 @@ def _known(results: Path) -> dict[str, dict[str, Any]]:
 
 def _report(every: list[Mutant], known: dict[str, dict[str, Any]]) -> int:
     """Print the survivors and a table; 1 if anything survives that is not listed as equivalent."""
-    listed = yaml.safe_load((Path(__file__).parent / "equivalent.yaml").read_text(encoding="utf-8")) or {}
     rows: dict[str, list[int]] = {}
     survivors = []
     for mutant in every:
@@ -117,7 +120,7 @@ def _report(every: list[Mutant], known: dict[str, dict[str, Any]]) -> int:
         row = rows.setdefault(mutant.file, [0, 0, 0, 0])
         if status in NOTICED:
             row[0] += 1
-        elif mutant.text in (listed.get(mutant.file, {}).get(mutant.function) or {}):
+        elif _equivalent(mutant):
             row[1] += 1
         elif status == "unknown":
             row[3] += 1

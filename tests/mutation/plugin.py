@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import time
+from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -49,6 +50,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     options = session.config.option
     files = [Path(file).resolve() for file in options.mutate]
     wanted = set(Path(options.mutants).read_text().split()) if options.mutants else None
+    for file in files:  # some are imported only when a test asks for them
+        import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
     tried = [m for file in files for m in mutants(file, ROOT) if wanted is None or m.key in wanted]
     terminal: Any = session.config.pluginmanager.getplugin("terminalreporter")
     covered, seconds = _in_child(lambda: _traced(session, {str(file) for file in files}))
