@@ -162,3 +162,13 @@ def test_the_slope_is_that_of_held_out_losses_by_hand():
     slope = np.cov(x, y)[0, 1] / np.var(x, ddof=1)
     assert strategy.transfer.item() == pytest.approx(min(max(slope, 0), 1), abs=1e-3) and 0.05 < slope < 0.95
     assert f"rho = {slope:.2f}" in strategy.describe()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_can_begin_with_a_later_epoch_and_warns_in_the_first(name, caplog):
+    planted, strategy = Planted(), made(name)
+    strategy.begin_epoch(planted.view(3, planted.held_out))
+    assert 0.02 < strategy.tau_0.item() < 1 and torch.isfinite(strategy.calibrated).all()
+    with caplog.at_level(logging.WARNING):
+        made(name).begin_epoch(planted.view(0, None))
+    assert "too few training positives to hold some out" in caplog.text
