@@ -172,3 +172,17 @@ def test_it_can_begin_with_a_later_epoch_and_warns_in_the_first(name, caplog):
     with caplog.at_level(logging.WARNING):
         made(name).begin_epoch(planted.view(0, None))
     assert "too few training positives to hold some out" in caplog.text
+
+
+def test_an_untrained_model_starts_from_the_closed_form_with_all_differences_confirmed():
+    planted, strategy = Planted(), made("calibrated_user")
+    assert strategy.transfer.item() == 1.0
+    strategy.begin_epoch(planted.view(0, planted.held_out))
+    assert strategy.calibrated.tolist() == pytest.approx([strategy.tau_0.item()] * 2)
+    strategy.transfer.fill_(0.4)
+    planted.held_out.returned = True
+    torch.manual_seed(0)
+    losses = planted.view(1, None).user_losses(1.0)
+    torch.manual_seed(0)
+    shrunk = strategy.user_losses(planted.view(1, planted.held_out), 1.0)
+    torch.testing.assert_close(shrunk, losses.mean() + 0.4 * (losses - losses.mean()))

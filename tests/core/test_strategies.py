@@ -366,8 +366,8 @@ def test_users_losses_of_long_embeddings_do_not_overflow(tau):
     """One long user and one long item: a bound from the shorter ones would let exponentials overflow."""
     users, items, pairs = planted()
     users[0], items[0] = 0.0, 0.0
-    users[3] *= 40.0
-    items[17] = 40.0 * users[3] / users[3].norm()
+    users[3] *= 30.0
+    items[17] = 30.0 * users[3] / users[3].norm()
     want = []
     for user in range(1, N_USERS):
         logits = (items[1:] @ users[user] / tau).numpy()
@@ -478,3 +478,32 @@ def test_losses_of_a_batchs_negatives_are_averaged_over_an_epoch():
     plain = make("adaptive_user")
     plain.observe(torch.tensor([1]), losses_at)
     assert len(seen) == 1 and plain.tallies() == ()
+
+
+def test_what_strategies_have_before_the_first_epoch():
+    data = view_of(*planted()).interactions
+    assert make("adaptive").tau_0.item() == pytest.approx(0.1) and make("fixed", tau=0.3).tau_0.item() == pytest.approx(
+        0.3
+    )
+    assert make("fixed").tau_u is None and make("adaptive_user").tau_u.tolist() == pytest.approx([0.1] * N_USERS)
+    assert make("fixed").trains_held_out(0, 5) and make("adaptive").min_user_count(data) == 0
+    assert make("fixed").hold_out(data, 1) == (data, None)
+
+
+def test_the_learned_temperature_of_an_epoch_is_that_of_its_parameter():
+    strategy = make("learned", tau=0.3)
+    torch.nn.init.constant_(strategy.raw, -1.0)
+    strategy.begin_epoch(view_of(*planted()))
+    assert strategy.tau_0.item() == pytest.approx(0.02 + math.exp(-1.0))
+
+
+@pytest.mark.parametrize(("positives", "dense"), [(3, False), (4, True), (5, True)])
+def test_exactly_one_half_counts_as_dense(caplog, positives, dense):
+    """Two users, four items: log(nm / 2|D|) is 0 at four positives."""
+    pairs = [(1, 1), (2, 2), (1, 3), (2, 4), (1, 2)][:positives]
+    tables = torch.eye(5, 4)[:3], torch.eye(5, 4)
+    seen = EpochView(0, lambda: tables, Interactions(*np.array(pairs).T, 3, 5))
+    strategy = STRATEGIES["adaptive"](3, 4)
+    strategy.begin_epoch(seen)
+    assert ("denser than one half" in caplog.text) == dense and (seen.log_ratio <= 0) == dense
+    assert not dense or strategy.tau_0.item() == 1.0
