@@ -85,7 +85,7 @@ def _explained(cls: type[SettingsModel], error: ValidationError) -> AdapTauError
         return cause
     name = str(first["loc"][0])
     field = cls.model_fields[name]
-    value = next(e["input"] for e in error.errors() if e["loc"][0] == name and len(e["loc"]) == len(first["loc"]))
+    value = first["input"]
     if value is None:
         return OptionError(f"{name} = None: it needs a value; leave it out for the default.")
     if names := choices(field):
