@@ -163,7 +163,10 @@ def _by_ray(
     folders: Mapping[str, Path],
 ) -> Iterator[tuple[Job, Any, Exception | None]]:
     need("ray", "runs side by side need", "parallel")
-    import ray
+    try:
+        import ray
+    except ModuleNotFoundError as error:  # Ray 2.6, which RecBole's metadata asks for, with a setuptools of today
+        raise OptionError(f"Ray cannot be imported ({error}): pip install --upgrade ray") from error
 
     mark = root / f".{secrets.token_hex(8)}.shared"
     if workers.address is None:
