@@ -1,4 +1,4 @@
-"""What RecBole uses of NumPy 1, pandas 2 and SciPy 1.12, with later versions of them."""
+"""What RecBole uses of NumPy 1, pandas 2, SciPy 1.12 and hyperopt 0.2.5, with later versions of them."""
 
 import warnings
 from typing import Any
@@ -35,6 +35,16 @@ def dok_matrix(original: Any, *args: Any, **kwargs: Any) -> Any:
 def _update(self: Any, entries: dict[tuple[int, int], float]) -> None:
     rows, columns = zip(*entries, strict=True)
     self[rows, columns] = list(entries.values())
+
+
+class _RandomState(np.random.RandomState):
+    """With the one method of NumPy's generators that hyperopt calls and RandomState has by another name."""
+
+    integers = np.random.RandomState.randint
+
+
+def random_state(original: Any, seed: int) -> np.random.RandomState:
+    return _RandomState(seed)
 
 
 def length(original: Any, what: Any) -> Any:
