@@ -137,6 +137,8 @@ PATCHES = (
           "bug", (2131, 2191), "b8062da76dd8",
           "ItemCoverage, GiniIndex, AveragePopularity and TailPercentage crash in .cpu() of a number; several "
           "processes do not share their users' lists."),
+    Patch("recbole.evaluator.evaluator:Evaluator.evaluate", ".libraries:evaluate", "library drift", (), "fe87524bec74",
+          "NumPy 2 shows every figure as np.float64(0.1), in logs and wherever a result is printed."),
     Patch("recbole.evaluator.metrics:AveragePopularity.get_pop", ".evaluation:get_pop", "speed", (), "69170289845c",
           "A Python loop goes over users times items."),
     Patch("recbole.evaluator.metrics:TailPercentage.get_tail", ".evaluation:get_tail", "speed", (), "6231f19295ce",

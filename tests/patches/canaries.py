@@ -390,6 +390,12 @@ def hyperopt_asks_an_old_generator_for_integers() -> bool:
     return fails(AttributeError, tuning.run, "integers")
 
 
+@canary("recbole.evaluator.evaluator:Evaluator.evaluate", since=("numpy", "2"))
+def figures_are_shown_with_their_type() -> bool:
+    *_, test, trainer = built()
+    return "np.float64(" in str(trainer.evaluate(test, load_best_model=False))
+
+
 @canary("recbole.quick_start.quick_start:tune.report", since=("ray", "2.7"))
 def ray_takes_a_dict() -> bool:
     return fails(TypeError, lambda: inspect.signature(tune.report).bind(ndcg=1))

@@ -20,6 +20,7 @@ from recbole.quick_start import quick_start
 from recbole.trainer import HyperTuning
 
 import recbole_adaptau
+from tests.helpers import build, trainer_of
 
 assert recbole_adaptau.__version__  # it has patched RecBole
 SETTINGS = {"data_path": "data", "state": "ERROR", "show_progress": False}
@@ -83,6 +84,12 @@ def test_a_metric_that_names_numpys_old_types_is_right():
     config = Config("BPR", "ml-100k")
     hits, positives = np.array([[True, False, True]]), np.array([2])
     assert MAP(config).metric_info(hits, positives)[0].tolist() == pytest.approx([1, 1 / 2, (1 + 2 / 3) / 2])
+
+
+def test_figures_are_plain_numbers(board):
+    built = build("BPR", board)
+    result = trainer_of(built).evaluate(built.test, load_best_model=False)
+    assert len(result) == 10 and all(type(value) is float for value in result.values())
 
 
 def test_missing_values_are_filled():
