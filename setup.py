@@ -87,6 +87,7 @@ setup(
         "PyYAML>=6",
         "safetensors>=0.4",
         "tqdm>=4.60",
+        "typing_extensions",  # Self, which typing has since Python 3.11
     ],
     extras_require={**EXTRAS, "all": sorted({package for extra in EXTRAS.values() for package in extra})},
     entry_points={"console_scripts": ["recbole-adaptau=recbole_adaptau.cli.main:main"]},
