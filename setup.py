@@ -91,6 +91,7 @@ setup(
         "PyYAML>=6",
         "safetensors>=0.4",
         "tqdm>=4.60",
+        "typing_extensions",  # Self, which typing has since Python 3.11
     ],
     # The last two are for other programs than the tested one, and not pinned.
     extras_require={**EXTRAS, "all": sorted({package for extra in EXTRAS.values() for package in extra}), **UNPINNED},

@@ -2,11 +2,12 @@
 
 import types
 from collections.abc import Mapping
-from typing import Any, Literal, Self, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
+from typing_extensions import Self
 
 from ..errors import AdapTauError, OptionError, did_you_mean
 

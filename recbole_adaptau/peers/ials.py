@@ -1,7 +1,7 @@
 """iALS: matrix factorisation by alternating least squares (Hu, Koren and Volinsky, ICDM 2008), by `implicit`."""
 
 from importlib.util import find_spec
-from typing import Any, Self
+from typing import Any
 
 import scipy.sparse as sp
 import torch
@@ -9,6 +9,7 @@ from pydantic import model_validator
 from recbole.model.abstract_recommender import GeneralRecommender
 from recbole.utils import InputType, ModelType
 from torch import Tensor, nn
+from typing_extensions import Self
 
 from ..core.settings import SettingsModel, setting
 from ..data.positives import training_positives
