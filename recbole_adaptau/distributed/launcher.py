@@ -180,8 +180,8 @@ class Rank:
             yield
         except Exception as error:
             # Rank 0 speaks for all that are refused alike; a lost connection is told after what it follows from.
-            delay = GRACE if not isinstance(error, AdapTauError) else 0.0 if self.rank == 0 else 1.0
-            time.sleep(delay if several else 0.0)
+            if several and (self.rank > 0 or not isinstance(error, AdapTauError)):
+                time.sleep(GRACE)
             _leave_word(error)
             raise
         finally:

@@ -187,10 +187,11 @@ def started(settings, folder, epochs):
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in a shell's background job
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 400
     while len(RunFolder(folder).read_epochs()) < epochs and time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.05)
+    assert len(RunFolder(folder).read_epochs()) >= epochs
     ranks = [child for child in psutil.Process(process.pid).children() if "spawn_main" in " ".join(child.cmdline())]
     assert len(ranks) == 2
     return process, ranks
