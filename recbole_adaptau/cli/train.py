@@ -51,6 +51,9 @@ def _train(words: list[str]) -> None:
     args, rest = parser().parse_known_args(words)
     if gone := [key for key in GONE if getattr(args, key) is not None]:
         raise OptionError(f"--{gone[0]} is torchrun's business. On each machine: {_torchrun(args, words)}")
+    rank = Rank.of_process()
+    if args.refit and rank is not None:
+        raise OptionError("--refit makes two runs and starts their processes itself: use --nproc in place of torchrun.")
     settings = parse_settings(rest)
     launched = {"max_restarts": args.max_restarts, "rank_timeout": args.rank_timeout}
     if args.resume:
@@ -66,7 +69,7 @@ def _train(words: list[str]) -> None:
         refuse_settings(settings)
         before = RunFolder(args.resume).result_stamp()
         result = resume(args.resume, nproc=args.nproc, budget_minutes=budget, **launched)
-        if before and RunFolder(args.resume).result_stamp() == before:
+        if before and RunFolder(args.resume).result_stamp() == before and (rank is None or rank.rank == 0):
             print("this run is complete; nothing was trained")
     else:
         if args.verbose:
@@ -79,7 +82,6 @@ def _train(words: list[str]) -> None:
             result = run_recbole_adaptau(*run, rank_timeout=args.rank_timeout)
         else:
             result = run_processes(*run, nproc=1 if args.nproc is None else args.nproc, **launched)
-    rank = Rank.of_process()
     if rank is None or rank.rank == 0:
         print(summary(RunFolder(result["run_folder"])))
 
