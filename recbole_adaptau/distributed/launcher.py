@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from functools import cached_property
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,10 @@ class Rank:
     restarts: int = 0
     timeout: float = TIMEOUT
 
+    @property
+    def wait(self) -> timedelta:
+        return timedelta(seconds=self.timeout)
+
     @classmethod
     def of_process(cls, timeout: float = TIMEOUT) -> "Rank | None":
         """From torchrun's variables; None where nobody has set them."""
@@ -86,10 +91,8 @@ class Rank:
         except ValueError as error:
             raise OptionError(f"a variable of torchrun's is not a number: {error}.") from error
         if not 0 <= rank < world_size or not 0 <= local_rank < here:
-            raise OptionError(
-                f"RANK={rank} WORLD_SIZE={world_size} LOCAL_RANK={local_rank} LOCAL_WORLD_SIZE={here}: there is no "
-                "such rank; ranks count from 0."
-            )
+            told = f"RANK={rank} WORLD_SIZE={world_size} LOCAL_RANK={local_rank} LOCAL_WORLD_SIZE={here}"
+            raise OptionError(f"{told}: there is no such rank; ranks count from 0.")
         return cls(rank, world_size, local_rank, here, os.environ.get("TORCHELASTIC_RUN_ID", ""), restarts, timeout)
 
     def check(self, config: Any) -> str:
@@ -123,8 +126,7 @@ class Rank:
         try:
             if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
                 return self._new_store(host, port, key)
-            first, wait = self.rank == 0, timedelta(seconds=self.timeout)
-            own = dist.TCPStore(host, port, None, first, wait, wait_for_workers=False, multi_tenant=True)
+            own = dist.TCPStore(host, port, None, self.rank == 0, self.wait, wait_for_workers=False, multi_tenant=True)
             return dist.PrefixStore(key, own)
         except (dist.DistError, ValueError) as error:
             raise ProcessError(
@@ -139,12 +141,11 @@ class Rank:
         them (its issue 135712). Agents end their processes before they start others, so an old address is refused.
         """
         agent = dist.TCPStore(host, port, is_master=False, timeout=timedelta(seconds=60))
-        wait = timedelta(seconds=self.timeout)
         if self.rank == 0:
-            store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=wait)
+            store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=self.wait)
             agent.set(key, str(store.port))
             return store
-        agent.set_timeout(wait)
+        agent.set_timeout(self.wait)
         deadline = time.monotonic() + self.timeout
         while True:
             place = int(agent.get(key))
@@ -155,7 +156,7 @@ class Rank:
                     raise dist.DistNetworkError(str(error)) from error
                 time.sleep(0.1)
             else:
-                return dist.TCPStore(host, place, is_master=False, timeout=wait)
+                return dist.TCPStore(host, place, is_master=False, timeout=self.wait)
 
     def text_of_first(self, key: str, text: str) -> str:
         """Rank 0's text, on every rank."""
@@ -196,11 +197,7 @@ class Rank:
             torch.cuda.set_device(self.local_rank)
         try:
             dist.init_process_group(
-                backend,
-                store=self.store,
-                rank=self.rank,
-                world_size=self.world_size,
-                timeout=timedelta(seconds=self.timeout),
+                backend, store=self.store, rank=self.rank, world_size=self.world_size, timeout=self.wait
             )
         except dist.DistError as error:
             raise ProcessError(f"rank {self.rank} could not join the other {self.world_size - 1} ({error})") from error
@@ -209,16 +206,23 @@ class Rank:
             dist.destroy_process_group()
 
 
-def launch(nproc: int, work: Callable[..., Any], *args: Any, max_restarts: int = 0, threads: int | None = None) -> Any:
-    """Call `work(*args)` in each of so many processes of this machine; returns what rank 0 returned.
+def launch(
+    nproc: int,
+    work: Callable[..., Any],
+    *args: Any,
+    max_restarts: int = 0,
+    threads: int | None = None,
+    timeout: float = TIMEOUT,
+) -> Any:
+    """Call `work(rank, *args)` in each of so many processes of this machine; returns what rank 0 returned.
 
     When one fails or dies, all are started again, at most `max_restarts` times; then the error says which and why.
 
     Raises:
         SignalException: SIGINT, SIGTERM or SIGHUP came; all processes are ended.
     """
-    heard = [name for name in ("SIGTERM", "SIGINT", "SIGHUP") if _is_heard(name)]
-    newer: dict[str, Any] = {"signals_to_handle": ",".join(heard), "shutdown_timeout": int(GRACE)}  # than PyTorch 2.6
+    heard = ",".join(number.name for number in _ends())
+    newer: dict[str, Any] = {"signals_to_handle": heard, "shutdown_timeout": int(GRACE)}  # than PyTorch 2.6
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder, _agent_s_manners():
         config = LaunchConfig(
             min_nodes=1,
@@ -234,24 +238,25 @@ def launch(nproc: int, work: Callable[..., Any], *args: Any, max_restarts: int =
             **{name: value for name, value in newer.items() if name in {field.name for field in fields(LaunchConfig)}},
         )
         try:
-            return pickle.loads(elastic_launch(config, _process)((threads, work, args))[0])
+            return pickle.loads(elastic_launch(config, _process)((threads, timeout, work, args))[0])
         except ChildFailedError as failed:
             rank, failure = failed.get_first_failure()
             raise _error(rank, nproc, failure, max_restarts) from None
 
 
-def _process(task: tuple[int | None, Callable[..., Any], tuple[Any, ...]]) -> bytes | None:
+def _process(task: tuple[int | None, float, Callable[..., Any], tuple[Any, ...]]) -> bytes:
     """In a process that the agent has started: work, or leave word of what went wrong."""
-    threads, work, args = task
+    threads, timeout, work, args = task
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if threads is not None:
         torch.set_num_threads(threads)
-    rank = Rank.of_process()
+    rank = Rank.of_process(timeout)
+    assert rank is not None, "the agent sets the variables"
     try:
-        with rank.at_work() if rank is not None else tempfile.TemporaryDirectory():
-            return pickle.dumps(work(*args))
+        with rank.at_work():
+            return pickle.dumps(work(rank, *args))
     except Exception:
         sys.stderr.flush()
         # Not by returning: the group's own threads may wait for a rank that is no more.
@@ -271,7 +276,7 @@ def _error(rank: int, nproc: int, failure: ProcessFailure, restarts: int) -> Exc
     again = f" after {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
     if os.path.isfile(failure.error_file):
         kind, _, text = str(failure.message).partition(": ")
-        if kind in (kinds := _kinds(AdapTauError)):
+        if kind in (kinds := {known.__name__: known for known in AdapTauError.__subclasses__()}):
             return kinds[kind](text)
         return RuntimeError(f"rank {rank} of {nproc} failed{again}, and the others were ended:\n{failure.message}")
     # Python says the reason itself: a script that starts processes and is not guarded would start itself again.
@@ -279,10 +284,6 @@ def _error(rank: int, nproc: int, failure: ProcessFailure, restarts: int) -> Exc
     if failure.exitcode < 0:
         how = f"by {failure.signal_name()}" + (" (out of memory?)" if -failure.exitcode == signal.SIGKILL else "")
     return ProcessError(f"rank {rank} of {nproc} was ended {how}{again}, and the others with it.")
-
-
-def _kinds(kind: type[AdapTauError]) -> dict[str, type[AdapTauError]]:
-    return {kind.__name__: kind} | {name: sub for one in kind.__subclasses__() for name, sub in _kinds(one).items()}
 
 
 def end_with_parent() -> None:
@@ -297,8 +298,10 @@ def end_with_parent() -> None:
     os._exit(1)
 
 
-def _is_heard(name: str) -> bool:
-    return hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN
+def _ends() -> list[signal.Signals]:
+    """The signals that end a command and are not ignored, as SIGHUP is below nohup."""
+    known = (number for number in signal.Signals if number.name in ("SIGTERM", "SIGINT", "SIGHUP"))
+    return [number for number in known if signal.getsignal(number) not in (signal.SIG_IGN, None)]
 
 
 @contextmanager
@@ -308,12 +311,11 @@ def _agent_s_manners() -> Iterator[None]:
     In a terminal Ctrl-C reaches every process. Those that are started inherit this thread's mask; here another thread
     takes the signal, and Python acts upon it in this one.
     """
-    names = ("torch.distributed.elastic", "torch.multiprocessing.spawn")
-    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith(names)]
-    for logger in loggers:
-        logger.disabled = True
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in signal.valid_signals()} if main else {}
+    before = {number: signal.getsignal(number) for number in _ends()} if main else {}
+    resource_tracker.ensure_running()  # Python's own; starting it later would lift the mask
     over = threading.Event()
     threading.Thread(target=over.wait, daemon=True).start()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if hasattr(signal, "pthread_sigmask") else None
@@ -322,9 +324,7 @@ def _agent_s_manners() -> Iterator[None]:
     finally:
         over.set()
         for number, handler in before.items():
-            if handler is not None and signal.getsignal(number) is not handler:
-                signal.signal(number, handler)
+            signal.signal(number, handler)
         if mask is not None:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for logger in loggers:
-            logger.disabled = False
+        logging.disable(level)

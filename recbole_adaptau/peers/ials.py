@@ -23,8 +23,8 @@ class IALS(GeneralRecommender):
 
     class Settings(SettingsModel):
         embedding_size: int = setting(64, "The embedding size of users and items.", ge=1, le=1 << 16)
-        ials_alpha: float = setting(10.0, "Confidence of a training pair; all others have 1.", gt=0.0, le=1e6)
-        ials_regularization: float = setting(1.0, "L2 on all factors.", ge=0.0, le=1e6)
+        ials_alpha: float = setting(3.0, "Confidence of a training pair; all others have 1.", gt=0.0, le=1e6)
+        ials_regularization: float = setting(10.0, "L2 on all factors.", ge=0.0, le=1e6)
         ials_iterations: int = setting(15, "Alternations of users and items.", ge=1, le=10_000)
 
         @model_validator(mode="after")

@@ -14,6 +14,7 @@ from recbole.config import Config
 from torch.distributed.elastic.multiprocessing import SignalException
 
 from ..config.run_settings import RunSettings
+from ..data.provide import need_dataset
 from ..distributed.launcher import TIMEOUT, ProcessError, Rank, launch
 from ..errors import CheckpointError, OptionError
 from ..training.checkpoint import config_settings, quoted, shielded_argv
@@ -53,6 +54,7 @@ def run_recbole_adaptau(
     # Built once here too, so that bad settings end the run before anything is written, and to know the folder.
     config = Config(model, dataset, config_file_list, dict(settings))
     run = _new_or_resumed(config)
+    need_dataset(config)
     settings |= quoted({"run_folder": config["run_folder"]})
     with run.alone():
         result = recbole.quick_start.run_recbole(model, dataset, config_file_list, settings, saved, queue)
@@ -134,23 +136,16 @@ def run_processes(
     if backend == "gloo" and nproc > cores:
         getLogger().warning(f"{nproc} processes share {cores} cores: more than {cores} gain nothing.")
     run = _new_or_resumed(config)
-    args = (model, dataset, config_file_list, settings | quoted({"run_folder": str(run.path)}), saved, rank_timeout)
+    need_dataset(config)
+    args = (model, dataset, config_file_list, settings | quoted({"run_folder": str(run.path)}), saved)
     threads = None if "OMP_NUM_THREADS" in os.environ else max(1, cores // nproc)
     go_on = f"every finished epoch is saved. Continue with: recbole-adaptau train --resume={run.path}"
     try:
-        return launch(nproc, _launched, *args, max_restarts=max_restarts, threads=threads)
+        return launch(nproc, _run_as_rank, *args, max_restarts=max_restarts, threads=threads, timeout=rank_timeout)
     except ProcessError as error:
-        raise ProcessError(f"{error} {go_on.capitalize()}" if run.last.is_file() else str(error)) from error
+        raise ProcessError(f"{error} E{go_on[1:]}" if run.last.is_file() else str(error)) from error
     except SignalException as stop:
         raise Stopped(stop.sigval, f"interrupted; {go_on if run.last.is_file() else 'nothing is saved yet.'}") from stop
-
-
-def _launched(
-    model: str | None, dataset: str | None, files: list[str] | None, settings: dict[str, Any], saved: bool, wait: float
-) -> dict[str, Any]:
-    rank = Rank.of_process(wait)
-    assert rank is not None
-    return _run_as_rank(rank, model, dataset, files, settings, saved)
 
 
 def _new_or_resumed(config: Config) -> RunFolder:

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 import recbole_adaptau
 from recbole_adaptau.distributed import ranks
-from recbole_adaptau.distributed.launcher import ProcessError, Rank, launch
+from recbole_adaptau.distributed.launcher import ProcessError, launch
 from recbole_adaptau.errors import DataError, OptionError
 from recbole_adaptau.runs.folder import RunFolder
 from recbole_adaptau.training import checkpoint
@@ -89,9 +89,8 @@ def trained(model, settings):
     }
 
 
-def train_all(settings):
+def train_all(rank, settings):
     """On every rank, all variants one after another; rank 0 returns what all ranks have."""
-    rank = Rank.of_process()
     group = {"local_rank": rank.local_rank, "nproc": 2, "world_size": 2}
     with rank.group("gloo"):
         done = {name: trained(model, {**settings, **s, **group}) for name, (model, s) in (VARIANTS | DRAWING).items()}
@@ -138,8 +137,7 @@ def test_metrics_are_over_all_users_as_one_process_has_them(uneven, both, varian
     assert both[0][variant]["valid"] == dict(trainer.evaluate(built.valid, load_best_model=False))
 
 
-def fail(how):
-    rank = Rank.of_process(timeout=10 if how == "hang" else 600)
+def fail(rank, how):
     with rank.group("gloo"):
         if rank.rank == 1:
             if how == "death":
@@ -162,7 +160,7 @@ def fail(how):
 def test_one_rank_s_end_is_the_others_end(how, kind, message):
     before = {child.pid for child in psutil.Process().children()}
     with pytest.raises(kind, match=message):
-        launch(2, fail, how)
+        launch(2, fail, how, timeout=10 if how == "hang" else 600)
     assert {child.pid for child in psutil.Process().children()} - before <= {tracker()}
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -22,7 +22,7 @@ def main() -> int:
             print(f"\nSIGKILL and resume\n\n{table}\n", flush=True)
             good &= survived
         if args.what in ("ranks", "all"):
-            table, survived = ranks.soak(root, args.kills, args.seed)
+            table, survived = ranks.soak(root, args.kills, args.seed, args.few)
             print(f"\nranks, agents and commands killed\n\n{table}\n", flush=True)
             good &= survived
         if args.what in ("cluster", "all"):
@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kills", type=int, default=3, help="kills of each run (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="decides when runs are killed (default: %(default)s)")
     parser.add_argument("--epochs", type=int, default=200, help="epochs of the memory runs (default: %(default)s)")
-    parser.add_argument("--few", action="store_true", help="six of 24 combinations, one of six memory runs")
+    parser.add_argument("--few", action="store_true", help="six of 24 combinations, one of four and of six runs")
     return parser
 
 

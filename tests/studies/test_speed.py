@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from recbole_adaptau.cli.bench import main
 from recbole_adaptau.core.losses import LOSSES
-from recbole_adaptau.studies.speed import losses, quality, report, scaling, speed, timing
+from recbole_adaptau.studies.speed import losses, quality, ranks, report, scaling, speed, timing
 from recbole_adaptau.studies.speed.contenders import Contender, contenders
 from recbole_adaptau.studies.speed.timing import First, epoch_seconds, fitting_batches, median_and_range, peak_memory
 from tests.conftest import write_board
@@ -223,3 +223,17 @@ def test_the_losses_report_has_every_loss_beside_the_softmax(monkeypatch):
 def test_a_missing_dataset_is_said_plainly(capsys):
     assert main(["speed", "--dataset", "nowhere"]) == 2
     assert "nowhere" in capsys.readouterr().err
+
+
+def test_the_model_of_ranks_is_found_in_what_it_would_measure():
+    true = {"fixed": 0.01, "per_row": 2e-5, "group": 0.003, "shared": 6e5, "own": 2e5, "seconds_per_byte": 1e-9}
+    sent = {k: (k - 1) * (true["shared"] / k + true["own"]) for k in (2, 4)}
+    alone = [(rows, true["fixed"] + true["per_row"] * rows) for rows in (2048, 1024, 512)]
+    two = {"sent_bytes": sent[2], "seconds_per_byte": 1e-9}
+    two["batch_seconds"] = alone[1][1] + true["group"] + sent[2] * 1e-9
+    found = ranks.fit(alone, two, {"sent_bytes": sent[4]})
+    assert found == pytest.approx(true)
+    one, whole = {"model": found}, {"once_seconds": 1.0, "steps": 10}
+    assert ranks.epoch_on(one, whole, 1, 1e8) == pytest.approx(1.0 + 10 * alone[0][1])
+    assert ranks.epoch_on(one, whole, 4, 1e8) == pytest.approx(1.0 + 10 * (alone[2][1] + 0.003 + sent[4] / 1e8))
+    assert ranks.epoch_on(one, whole, 4, 1e12) == pytest.approx(1.0 + 10 * (alone[2][1] + 0.003 + sent[4] * 1e-9))

@@ -86,10 +86,8 @@ def epoch_on(one: dict[str, Any], whole: dict[str, Any], machines: int, bandwidt
     return float(whole["once_seconds"] + batch * whole["steps"])
 
 
-def _measure(dataset: str, settings: dict[str, Any], batches: int) -> dict[str, Any]:
+def _measure(rank: Rank, dataset: str, settings: dict[str, Any], batches: int) -> dict[str, Any]:
     """In each process: some batches of an epoch; rank 0 returns what all of them came to."""
-    rank = Rank.of_process()
-    assert rank is not None
     if rank.world_size == 1:
         return _measured(dataset, settings, batches)
     group = {"local_rank": rank.local_rank, "nproc": rank.world_size, "world_size": rank.world_size}
