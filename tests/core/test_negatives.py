@@ -184,9 +184,10 @@ def test_a_uniform_draw_deals_the_catalogue_out_and_begins_anew_with_an_epoch():
     torch.manual_seed(1)
     assert negatives.candidates(data.items[:1])[0].tolist() == third, "a new shuffle, whatever was left of the old"
     exact = make(data, "shared", 4)
-    torch.manual_seed(0)
-    both = torch.cat([exact.candidates(data.items[:1])[0] for _ in range(2)])
-    assert sorted(both.tolist()) == list(range(1, 9))
+    for seed in range(4):
+        torch.manual_seed(seed)
+        both = torch.cat([exact.candidates(data.items[:1])[0] for _ in range(2)])
+        assert sorted(both.tolist()) == list(range(1, 9))
 
 
 @pytest.mark.parametrize("correct", [False, True])
@@ -296,3 +297,9 @@ def test_shares_that_round_to_less_than_one_draw_no_item_behind_the_last(monkeyp
     negatives.cumulative *= 1 - 1e-9
     monkeypatch.setattr(torch, "rand", lambda number, **how: torch.full((number,), 1 - 1e-12, **how))
     assert negatives.candidates(data.items[:1])[0].tolist() == [2]
+
+
+def test_by_default_a_positive_of_other_rows_too_does_not_count_again():
+    data = Interactions(np.array([1, 2, 3]), np.array([1, 1, 2]), 4, 5)
+    assert make(data, "in_batch").draw(data.users, data.items).again is None
+    assert make(data, "in_batch", own_positive=True).draw(data.users, data.items).again is not None

@@ -507,3 +507,17 @@ def test_exactly_one_half_counts_as_dense(caplog, positives, dense):
     strategy.begin_epoch(seen)
     assert ("denser than one half" in caplog.text) == dense and (seen.log_ratio <= 0) == dense
     assert not dense or strategy.tau_0.item() == 1.0
+
+
+def test_a_part_of_the_catalogue_is_drawn_anew_for_each_measurement(monkeypatch):
+    monkeypatch.setattr(view, "LOSS_ITEMS", 13)
+    seen = view_of(*planted())
+    torch.manual_seed(0)
+    first, second = seen.user_losses(1.0), seen.user_losses(1.0)
+    torch.manual_seed(0)
+    assert torch.equal(seen.user_losses(1.0), first) and not torch.allclose(first, second)
+
+
+def test_a_user_with_one_positive_has_a_weight():
+    data = Interactions(np.array([1, 2, 2, 2, 2]), np.array([1, 1, 2, 3, 4]), 4, 5)
+    assert data.user_weights(0.5).tolist() == pytest.approx([0.0, 5 / 3, 5 / 6, 0.0])

@@ -360,3 +360,16 @@ def test_more_recommendations_than_items_are_refused(uneven):
     assert build("AdapTauMF", {**uneven, "topk": [items], "valid_metric": f"NDCG@{items}"}, "uneven").model
     with pytest.raises(DataError, match=f"has only {items} items"):
         build("AdapTauMF", {**uneven, "topk": [2, items + 1], "valid_metric": "NDCG@2"}, "uneven")
+
+
+@pytest.mark.parametrize("learner", ["adam", "row_adam"])
+def test_a_new_model_has_rows_of_zeros_for_the_padding_alone_and_the_start_of_its_parts(uneven, learner):
+    plain, started = (
+        build("AdapTauMF", {**uneven, "learner": learner, "recipe": recipe}, "uneven").model
+        for recipe in ("none", ["spectral_start"])
+    )
+    for name in ("user_embedding", "item_embedding"):
+        tables = [getattr(model, name) for model in (plain, started)]
+        assert all(table.sparse == (learner == "row_adam") for table in tables)
+        assert all(not table.weight[0].any() and table.weight[1:].any(1).all() for table in tables)
+        assert not torch.allclose(*(table.weight for table in tables))
