@@ -12,7 +12,7 @@ BENCH  ?= speed --output runs/bench
 # Some containers forbid Python to keep what it has compiled: then every process compiles PyTorch again, 15 s each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test soak bench docs compatibility matrix lint format clean help
+.PHONY: run test soak bench docs site compatibility matrix lint format clean help
 
 help:    ## Show this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*## /\t/'
@@ -42,6 +42,10 @@ docs: $(READY)    ## Write the generated pages of docs/
 	$(PY) docs/generate_configuration.py
 	$(PY) docs/generate_patches.py
 
+site:    ## Build the documentation site into site/ (installs MkDocs into .venv-site)
+	@test -x .venv-site/bin/mkdocs || { $(PYTHON) -m venv .venv-site && .venv-site/bin/python -m pip install --quiet --disable-pip-version-check "mkdocs-material>=9.5,<10" "mkdocstrings[python]>=0.26" mkdocs-jupyter; }
+	.venv-site/bin/python docs/build_site.py
+
 compatibility: $(READY)    ## Train, test and reload every model of RecBole's (about ten minutes); write docs/compatibility.md
 	$(PY) -W ignore docs/generate_compatibility.py
 
@@ -58,7 +62,7 @@ format: $(READY)    ## Format the code and apply ruff's fixes
 	$(PY) -m ruff check --fix .
 
 clean:    ## Remove the virtual environment and caches; keep runs and data
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-site site build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
 
 .PHONY: test-all mutate coverage
 test-all: $(READY)    ## Run the whole test suite, the slow tests too

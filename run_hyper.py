@@ -2,7 +2,7 @@
 
 import sys
 
-from recbole_adaptau.cli.tune import main
+from recbole_adaptau.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(["tune", *sys.argv[1:]]))

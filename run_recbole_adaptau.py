@@ -5,7 +5,7 @@ python run_recbole_adaptau.py --model=AdapTauLightGCN --dataset=ml-1m
 
 import sys
 
-from recbole_adaptau.cli.train import main
+from recbole_adaptau.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(["train", *sys.argv[1:]]))

@@ -31,6 +31,10 @@ EXTRAS = {
     "ials": ["implicit>=0.7"],
     "ncl": ["faiss-cpu>=1.8"],
 }
+UNPINNED = {
+    "mlflow": ["mlflow-skinny>=2.14"],
+    "docs": ["mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.26", "mkdocs-jupyter>=0.25", "nbclient>=0.10"],
+}
 
 setup(
     name="recbole_adaptau",
@@ -87,7 +91,9 @@ setup(
         "PyYAML>=6",
         "safetensors>=0.4",
         "tqdm>=4.60",
+        "typing_extensions",  # Self, which typing has since Python 3.11
     ],
-    extras_require={**EXTRAS, "all": sorted({package for extra in EXTRAS.values() for package in extra})},
+    # The last two are for other programs than the tested one, and not pinned.
+    extras_require={**EXTRAS, "all": sorted({package for extra in EXTRAS.values() for package in extra}), **UNPINNED},
     entry_points={"console_scripts": ["recbole-adaptau=recbole_adaptau.cli.main:main"]},
 )

@@ -9,6 +9,7 @@ import logging
 import math
 import multiprocessing
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -69,6 +70,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("CDAE", "MultiDAE", "MultiVAE", "MacridVAE", "RecVAE", "ENMF"), WITHOUT_NEGATIVES),
     **dict.fromkeys(("DiffRec", "LDiffRec"), WITHOUT_NEGATIVES),
     "RaCT": {**WITHOUT_NEGATIVES, "pretrain_epochs": 1, "save_step": 1},
+    "ConvNCF": {"embedding_size": 64},  # its layers of convolution fit no other
     "NCL": {"warm_up_step": 0, "num_clusters": 10},
     "KTUP": {"train_rec_step": 1, "train_kg_step": 1},
     "GRU4RecKG": VECTORS,
@@ -172,7 +174,7 @@ def _negatives(name: str) -> dict[str, Any]:
     """RecBole refuses sampled negatives where the loss is a softmax over all items."""
     model = get_model(name)
     text = (Path(recbole.__file__).parent / "properties" / "model" / f"{name}.yaml").read_text(encoding="utf-8")
-    return WITHOUT_NEGATIVES if not hasattr(model, "input_type") and "loss_type: 'CE'" in text else {}
+    return WITHOUT_NEGATIVES if not hasattr(model, "input_type") and re.search(r"^loss_type: '?CE", text, re.M) else {}
 
 
 def in_process(name: str, kind: str, data_path: str) -> dict[str, Any]:

@@ -56,6 +56,7 @@ def measure(version: str, python: str, environments: Path, words: list[str]) -> 
     start = time.monotonic()
     # The checkout goes before an installed package of the same name.
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # or every process compiles PyTorch again
     tested = subprocess.run(
         [inside, "-m", "pytest", "-p", "no:cacheprovider", *FAST, *words],
         cwd=ROOT,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from .errors import DataError
+from .errors import DataError, OptionError, did_you_mean
 
 LOCK = ".lock"  # in a folder that is being written to; gone when its writer is done
 
@@ -51,6 +51,22 @@ def need_writable(folder: Path, key: str) -> None:
         raise DataError(
             f"cannot write to {folder.absolute()}: {error.strerror or error}. Give another place with --{key}=FOLDER."
         ) from error
+
+
+def need_parent(path: Path, option: str) -> None:
+    """Refuse a place whose parent folder does not exist: only the last part of a path is made, or a typing error would
+    make folders anywhere. Below `runs/`, where commands write by default, all are made.
+    """
+    missing = next((place for place in reversed(path.absolute().parents) if not place.is_dir()), None)
+    if missing is None or (Path("runs").absolute() in (missing, *missing.parents) and not missing.exists()):
+        return
+    if missing.exists():
+        raise OptionError(f"{option} {path}: {missing} is a file, not a folder.")
+    beside = [place.name for place in missing.parent.iterdir() if place.is_dir()]
+    raise OptionError(
+        f"{option} {path}: there is no folder {missing}.{did_you_mean(missing.name, beside)} Make it first, or correct "
+        "the path."
+    )
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ SLOW = (
     "tests/e2e/test_leaderboard.py::test_the_examples_run",
     "tests/e2e/test_paper.py::test_all_experiments_share_their_runs_and_write_all_files",
     "tests/e2e/test_ranks.py",
+    "tests/e2e/test_serving_page.py",
     "tests/e2e/test_soak.py",
     "tests/e2e/test_wheel.py",
     "tests/patches/test_training.py::test_recboles_models_train_test_and_load_on_ml_100k",

@@ -27,6 +27,8 @@ TOOLS = {
 FOR_CUDA = re.compile("nvidia-|cuda-|triton")
 
 
+# Extras for other programs than the tested one, whose versions are not pinned.
+UNPINNED = {"mlflow", "docs"}
 LOCKS = ("requirements.txt", "requirements-oldest.txt")
 # The lock that this environment was made from.
 LOCK = LOCKS[sys.version_info[:2] == (3, 10) or Version(metadata.version("numpy")) < Version("2")]
@@ -44,7 +46,8 @@ def declared() -> list[Requirement]:
         asked: dict[str, Any] = {}
         patch.setattr(setuptools, "setup", asked.update)
         runpy.run_path(str(ROOT / "setup.py"))
-    texts = [*asked["install_requires"], *(text for extra in asked["extras_require"].values() for text in extra)]
+    extras = [extra for name, extra in asked["extras_require"].items() if name not in UNPINNED]
+    texts = [*asked["install_requires"], *(text for extra in extras for text in extra)]
     return [need for need in map(Requirement, texts) if need.name != "recbole"]
 
 

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..files import need_parent
 from .command import exit_code, need_matplotlib, new_parser
 
 PROGRAM = "recbole-adaptau analyse"
@@ -26,6 +27,7 @@ def _analyse(words: list[str]) -> None:
     from ..reporting.tables import write
 
     output = args.output or args.run_folder / "analysis"
+    need_parent(output, "--output")
     for name, content in files(SavedRun(args.run_folder), SavedRun(args.against) if args.against else None).items():
         write(output / name, content)
     print((output / "analysis.md").read_text(encoding="utf-8"))

@@ -91,7 +91,7 @@ def existing(config_files: str) -> list[str]:
 
 
 def parse_settings(words: Sequence[str]) -> dict[str, Any]:
-    """`--key=value` and `--key value` as settings; values are read as YAML, and None as in Python."""
+    """`--key=value` and `--key value` as settings, `-` in a key being `_`; values are YAML, and None as in Python."""
     from ..training.checkpoint import quoted
 
     settings: dict[str, Any] = {}
@@ -99,6 +99,7 @@ def parse_settings(words: Sequence[str]) -> dict[str, Any]:
     while left:
         word = left.pop(0)
         key, equals, value = word[2:].partition("=")
+        key = key.replace("-", "_")
         if not word.startswith("--") or not key.isidentifier():
             raise OptionError(f"cannot read '{word}': options are written --key=value.")
         if not equals:

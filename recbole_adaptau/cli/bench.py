@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..files import need_parent
 from .command import exit_code, need_matplotlib, new_parser, typed
 
 EXAMPLE = """examples:
@@ -35,6 +36,7 @@ def _bench(words: list[str]) -> None:
     need_matplotlib()
     from ..studies.speed import report
 
+    need_parent(Path(args.output), "--output")
     about = {"machine": report.machine(), "version": __version__}
     command = typed("bench", words)
     for name, found in _measured(args):

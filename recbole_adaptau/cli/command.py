@@ -2,18 +2,20 @@
 
 import argparse
 import os
+import re
 import select
 import shlex
 import sys
 from collections.abc import Callable, Sequence
 from logging import NOTSET, disable
-from typing import Any
+from typing import Any, NoReturn
 
-from ..errors import AdapTauError, need
+from ..errors import AdapTauError, OptionError, did_you_mean, need
 
 PROGRAM = "recbole-adaptau"
 # What `exit_code` says of an interrupted study; {command} is the command as it was typed.
 RESUMABLE = "every finished epoch is saved; go on with:\n  {command}"
+HIDDEN = "point"  # a subcommand of bench that only bench itself uses
 PIPE_CLOSED = 141  # 128 + SIGPIPE, as 130 is 128 + SIGINT and 143 is 128 + SIGTERM
 
 
@@ -65,9 +67,24 @@ def typed(verb: str, words: Sequence[str]) -> str:
     return shlex.join([PROGRAM, verb, *words])
 
 
-def new_parser(prog: str, description: str, epilog: str, **more: Any) -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """Refuses in one sentence, with the nearest name, instead of argparse's list of everything."""
+
+    def error(self, message: str) -> NoReturn:
+        choice = re.fullmatch(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)", message, re.S)
+        if choice:
+            names = [name.strip(" '") for name in choice[3].split(",")]
+            known = ", ".join(name for name in names if name != HIDDEN)
+            what = choice[2] if choice[1] == "command" else f"{choice[1]} {choice[2]}"
+            message = f"'{what}' is not one of {known}.{did_you_mean(choice[2], names)}"
+        else:
+            message = f"{message}; see {self.prog} --help."
+        raise OptionError(message)
+
+
+def new_parser(prog: str, description: str, epilog: str, **more: Any) -> Parser:
     """A parser that leaves the lines of its texts as they are."""
-    return argparse.ArgumentParser(
+    return Parser(
         prog=prog,
         description=description,
         epilog=epilog,

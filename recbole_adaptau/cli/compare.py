@@ -6,6 +6,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..errors import OptionError
+from ..files import need_parent
 from ..runs.pool import Workers
 from ..studies.leaderboard.board import Board
 from ..studies.leaderboard.entries import FIRST_SEED, MODELS, common, entries
@@ -41,6 +42,7 @@ def _compare(words: list[str]) -> int:
         raise OptionError(f"--budget {args.budget}: must be minutes above 0.")
     given |= quoted({"protocol": args.protocol, "data_path": args.data_path})
     output = args.output or Path("runs/compare") / f"{args.dataset}-{args.protocol}"
+    need_parent(output, "--output")
     board = Board(entries(args.models, args.dataset), args.dataset, args.seeds, args.budget, given, output)
     about = {
         "experiment": "leaderboard",

@@ -4,9 +4,11 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..data.columns import NAMES, USUAL, Columns
 from ..data.convert import convert_lightgcn
-from ..data.csv_file import USUAL, convert_csv
-from .command import exit_code, new_parser, typed
+from ..data.importer import import_file
+from ..errors import OptionError
+from .command import Parser, exit_code, new_parser, typed
 
 EXAMPLE = """\
 example:
@@ -16,7 +18,8 @@ example:
 CSV_EXAMPLE = """\
 example:
   recbole-adaptau data csv --source shop.csv --name shop
-  recbole-adaptau data csv --source ratings.csv --name films --user viewer --item film --time seen_at
+  recbole-adaptau data csv --source ratings.csv.gz --name films --rating stars --min-rating 4 --items movies.csv
+  recbole-adaptau data csv --source ratings.dat --name ml --no-header --user 1 --item 2 --rating 3 --time 4
 """
 
 
@@ -31,7 +34,13 @@ def _data(words: list[str]) -> None:
         parser().print_help()
         return
     given = {key: value for key, value in vars(options).items() if key != "command"}
-    print((convert_csv if options.command == "csv" else convert_lightgcn)(**given))
+    if options.command == "csv":
+        if options.item_name and not options.items:
+            raise OptionError("--item-name is about the file of items: add --items FILE.")
+        columns = Columns(**{kind: given.pop(kind) for kind in USUAL})
+        print(import_file(columns=columns, **given))
+    else:
+        print(convert_lightgcn(**given))
     train = [f"--dataset={options.name}"]
     if options.output != Path("dataset"):
         train.append(f"--data_path={options.output}")
@@ -41,7 +50,7 @@ def _data(words: list[str]) -> None:
         print(f"  {paper}   # selects on test, only to compare with published figures")
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     made = new_parser("recbole-adaptau data", "Prepare datasets for RecBole.", EXAMPLE + CSV_EXAMPLE.split("\n", 1)[1])
     commands = made.add_subparsers(dest="command", title="commands")
     convert = commands.add_parser(
@@ -57,17 +66,18 @@ def parser() -> argparse.ArgumentParser:
     )
     table = commands.add_parser(
         "csv",
-        help="convert a CSV file of interactions (user, item, perhaps a time) to RecBole's atomic files",
+        help="import a file of interactions (CSV, JSON lines, Parquet) as RecBole's atomic files",
         description=(
-            "Convert a CSV file with a header line to RecBole's atomic files in OUTPUT/NAME. The columns may be\n"
-            "separated by commas, semicolons or tabs; those that are not needed are passed over. RecBole splits\n"
-            "the data when it loads it: 80 % training, 10 % validation, 10 % test of each user's, at random."
+            "Import a file of interactions to RecBole's atomic files in OUTPUT/NAME: delimited text, JSON lines or\n"
+            "Parquet, plain or compressed (gzip, bz2, xz, zstd); the content tells which. Columns that are not needed\n"
+            "are passed over. Every interaction is a positive, unless --min-rating says otherwise. The data is split\n"
+            "when it is trained on: of each user's 80 % train, 10 % validate, 10 % test, at random (train --split)."
         ),
         epilog=CSV_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     convert.add_argument("--source", type=Path, required=True, metavar="DIR", help="folder with both files")
-    table.add_argument("--source", type=Path, required=True, metavar="FILE", help="the CSV file")
+    table.add_argument("--source", type=Path, required=True, metavar="FILE", help="the file of interactions")
     for command in (convert, table):
         command.add_argument("--name", required=True, help="name of the dataset, later --dataset=NAME")
         command.add_argument(
@@ -83,6 +93,28 @@ def parser() -> argparse.ArgumentParser:
         help="share of each user's train items held out, above 0 and at most 0.5 (default: %(default)s)",
     )
     convert.add_argument("--seed", type=int, default=2020, help="seed of that draw (default: %(default)s)")
-    for kind, usual in USUAL.items():
-        table.add_argument(f"--{kind}", metavar="COLUMN", help=f"its {kind} column (default: {', '.join(usual)})")
+    _add_import_arguments(table)
     return made
+
+
+def _add_import_arguments(table: argparse.ArgumentParser) -> None:
+    for kind, usual in USUAL.items():
+        unused = "; none: do not use one" if kind in ("time", "rating") else ""
+        shown = f"{', '.join(usual[:4])} and the like"
+        table.add_argument(f"--{kind}", metavar="COLUMN", help=f"its {kind} column (default: {shown}{unused})")
+    table.add_argument(
+        "--min-rating", type=float, metavar="N", help="leave out rows with a rating below N, or without one"
+    )
+    table.add_argument("--delimiter", metavar="TEXT", help="what separates the columns of text (default: found out)")
+    table.add_argument(
+        "--no-header", action="store_false", dest="header", help="the first line is data; columns are called 1, 2, ..."
+    )
+    table.add_argument(
+        "--strict", action="store_true", help="refuse rows without a user or an item, else dropped and counted"
+    )
+    table.add_argument(
+        "--items", type=Path, metavar="FILE", help="a second file with a row for each item: id, name, and more"
+    )
+    table.add_argument(
+        "--item-name", metavar="COLUMN", help=f"its column of names (default: {', '.join(NAMES[:3])} and the like)"
+    )

@@ -12,6 +12,7 @@ from .. import __version__
 from ..core.losses import LOSSES
 from ..core.strategies import STRATEGIES
 from ..errors import OptionError
+from ..files import need_parent
 from ..model import AdapTauRecommender
 from ..reporting import curves, tables
 from ..runs import pool
@@ -105,6 +106,7 @@ def _paper(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
     if args.output is None:
         kind = "quick" if args.quick else args.protocol
         args.output = Path("runs/experiment/paper") / f"{args.dataset or paper.QUICK_DATASET}-{kind}"
+    need_parent(args.output, "--output")
     paper.carry_out(args, given, typed("experiment", _without(words, "--agreement")))
 
 
@@ -138,6 +140,7 @@ def _study(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
         specs = repeat.specs(args.model, args.dataset, args.seeds, common)
     files = {"grid": grid.files, "plugin": plugin.files, "repeat": repeat.files}[args.command]
     output = args.output or Path("runs/experiment") / args.command / named
+    need_parent(output, "--output")
     study = Study(args.command, specs, output, given, about, files)
     study.check()
     study.carry_out(workers)
@@ -191,6 +194,7 @@ def _curves(args: argparse.Namespace) -> None:
         raise OptionError("--reference-run needs the file it is in: add --reference FILE.csv.")
     if args.output.suffix not in (".svg", ".png", ".pdf"):
         raise OptionError(f"--output {args.output}: must end in .svg, .png or .pdf.")
+    need_parent(args.output, "--output")
     from ..reporting.figures import curves_figure
 
     found = curves.read_runs(args.run_folder)
@@ -203,6 +207,7 @@ def _curves(args: argparse.Namespace) -> None:
 def _reproduction(args: argparse.Namespace) -> None:
     from ..reporting.figures import curves_figure
 
+    need_parent(args.output, "--output")
     found = reproduction.claims(args.run_folder)
     pictures = reproduction.overlays(found, args.reference) if args.reference else {}
     for file, drawn in pictures.items():
@@ -309,7 +314,8 @@ def parser() -> argparse.ArgumentParser:
 def _add_reproduction_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("run_folder", nargs="+", metavar="RUN_FOLDER", help="runs with --protocol=paper")
     command.add_argument("--reference", type=Path, metavar="CSV", help="the authors' curves, to be drawn beside ours")
-    command.add_argument("--output", type=Path, default=Path("results"), help="folder (default: %(default)s)")
+    place = Path("runs/experiment/reproduction")
+    command.add_argument("--output", type=Path, default=place, help="folder (default: %(default)s)")
 
 
 def _add_study_arguments(command: argparse.ArgumentParser, name: str, seeds: Sequence[int]) -> None:

@@ -1,6 +1,9 @@
 """One command with a verb for each thing it does; a verb's module is imported only when it is asked for."""
 
-from collections.abc import Sequence
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 
 from ..errors import OptionError, did_you_mean
@@ -41,8 +44,30 @@ def _main(words: list[str]) -> int:
         raise OptionError(f"a verb comes first; to train a model: {typed('train', words)}")
     if verb not in VERBS:
         raise OptionError(f"'{verb}' is not one of {', '.join(VERBS)}.{did_you_mean(verb, VERBS)}")
-    code: int = import_module(f".{verb}", __package__).main(rest)
+    with _ending_at_once():
+        module = import_module(f".{verb}", __package__)
+    code: int = module.main(rest)
     return code
+
+
+@contextmanager
+def _ending_at_once() -> Iterator[None]:
+    """While modules are imported, Ctrl-C ends the process: libraries make errors of their own of an interrupt there."""
+
+    def end(*_: object) -> None:
+        os.write(2, b"interrupted\n")
+        os._exit(130)
+
+    try:
+        by_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        before = signal.signal(signal.SIGINT, end) if by_default else None
+    except ValueError:  # not the main thread, which alone hears signals
+        before = None
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def overview() -> str:

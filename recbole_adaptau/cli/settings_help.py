@@ -7,6 +7,7 @@ from pydantic.fields import FieldInfo
 from ..config.keys import GENERAL, groups, is_ours
 from ..config.recbole_settings import RecboleSettings
 from ..config.run_settings import RunSettings, TrainingSettings
+from ..config.selection import SelectionSettings
 from ..core.settings import SettingsModel
 from ..data.noise import NoiseSettings
 from ..model.base import AdapTauRecommender
@@ -15,6 +16,7 @@ from ..model.registry import MODELS
 TITLES: dict[type[SettingsModel], str] = {
     AdapTauRecommender.Settings: "all our models",
     TrainingSettings: "training",
+    SelectionSettings: "positives and split",
     NoiseSettings: "false positives",
     RunSettings: "every run",
     RecboleSettings: "RecBole's, with defaults of ours",

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from recbole.utils import ModelType, get_model
+
 from ..distributed import ranks
 from ..distributed.launcher import TIMEOUT, Rank
 from ..errors import OptionError
@@ -15,7 +17,7 @@ from ..runs.quick_start import resume, run_processes, run_recbole_adaptau
 from ..runs.refit import VALIDATION, refit, resume_refit
 from ..runs.temperature_check import temperature_advice
 from .arguments import existing, parse_settings
-from .command import exit_code, new_parser
+from .command import exit_code, new_parser, typed
 from .settings_help import help_lines
 
 MODEL, DATASET = "AdapTauLightGCN", "ml-100k"
@@ -25,6 +27,7 @@ EXAMPLES = """examples:
   %(prog)s -m AdapTauMF --tau_strategy=fixed --tau=0.2  any configuration key
   %(prog)s -m LightGCN -d ml-100k --epochs=20           a model of RecBole's own
   %(prog)s -m AdapTauNGCF -d ml-100k                    the same inside Adap-tau: AdapTau and its name
+  %(prog)s -d ml-100k --min-rating=4 --kcore=5 --split=time --valid=0.1 --test=0.2
   %(prog)s --resume=runs/ml-100k/AdapTauMF/RUN          go on after an interruption
   %(prog)s -m AdapTauMF --refit                         for production: validate, then train on everything
   %(prog)s -m AdapTauMF --nproc=2                       two processes, half a batch each
@@ -69,6 +72,8 @@ def _train(words: list[str]) -> None:
         if before and RunFolder(args.resume).result_stamp() == before and (rank is None or rank.rank == 0):
             print("this run is complete; nothing was trained")
     else:
+        if args.verbose:
+            settings["verbose"] = True
         settings["strict_keys"] = list(settings)
         run = args.model or MODEL, args.dataset or DATASET, existing(args.config_files), settings
         if args.refit:
@@ -102,7 +107,7 @@ def _torchrun(args: argparse.Namespace, words: list[str]) -> str:
 
 
 def summary(run: RunFolder) -> str:
-    """What a run came to, in four lines, and a fifth if its temperature does not suit the data."""
+    """What a run came to, in a few lines, what to do next, and a line if its temperature does not suit the data."""
     result = run.read_result()
     method = result.get("method", result["model"])
     validated = result.get(VALIDATION, result)
@@ -118,6 +123,8 @@ def summary(run: RunFolder) -> str:
         spread = "  ".join(f"{name} {value:.4f}" for name, value in result["tau_u"].items())
         lines.append(f"tau_0: {result['tau_0']:.4f}   tau_u: {spread}")
     lines.append(f"run folder: {run.path}")
+    if get_model(result["model"]).type == ModelType.GENERAL:  # others cannot rank all items for a user
+        lines.append(f"next: {typed('recommend', [str(run.path), '--output', 'recommendations.csv'])}")
     if advice := temperature_advice(result):
         lines.append(advice)
     return "\n".join(lines)
@@ -133,6 +140,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--model", "-m", help=f"model name (default: {MODEL})")
     made.add_argument("--dataset", "-d", help=f"dataset name (default: {DATASET})")
     made.add_argument("--config_files", default="", help='YAML files with settings, e.g. "a.yaml b.yaml"')
+    made.add_argument(
+        "--verbose", action="store_true", help="RecBole's whole log, not only a line an epoch; run.log always has it"
+    )
     made.add_argument(
         "--resume", metavar="RUN_FOLDER", help="continue an interrupted run; --budget_minutes=N gives it more time"
     )

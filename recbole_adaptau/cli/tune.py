@@ -6,6 +6,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..errors import need
+from ..files import need_parent
 from ..runs import pool, runner
 from ..studies import tuning
 from ..studies.study import Study
@@ -37,6 +38,7 @@ def _tune(words: list[str]) -> None:
     )
     common = given | quoted({"protocol": args.protocol, "data_path": args.data_path})
     output = args.output or Path("runs/tune") / f"{args.dataset}-{args.model}-{args.protocol}"
+    need_parent(output, "--output")
     about = {"command": typed("tune", words), "version": __version__, "seeds": [args.seed]}
     about |= {key: getattr(args, key) for key in ("model", "algo", "dataset", "protocol")}
     study = Study("tune", search.specs(common), output, given, about, tuning.files)

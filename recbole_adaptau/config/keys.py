@@ -22,6 +22,7 @@ from ..recipe import PARTS, method_name
 from .recbole_settings import RecboleSettings
 from .recipes import open_recipe
 from .run_settings import RunSettings, TrainingSettings
+from .selection import SelectionSettings
 from .yaml_files import read_yaml
 
 CHOSEN_BY: tuple[Registry[Any], ...] = (STRATEGIES, LOSSES, NEGATIVES)
@@ -31,7 +32,7 @@ OF_THE_PAPER = frozenset(
      "per_row")
 )  # fmt: skip
 # Of every run, whatever its model.
-GENERAL = (RunSettings, NoiseSettings)
+GENERAL = (RunSettings, SelectionSettings, NoiseSettings)
 # Read by RecBole or by us, but listed in none of RecBole's property files.
 UNLISTED = frozenset(
     ("model", "dataset", "config_files", "nproc", "world_size", "ip", "port", "offset", "local_rank", "device",

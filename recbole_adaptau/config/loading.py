@@ -15,6 +15,7 @@ from ..recipe import PARTS
 from . import keys
 from .recbole_settings import RecboleSettings
 from .recipes import open_recipe
+from .selection import select
 from .yaml_files import PROPERTIES, read_yaml
 
 
@@ -76,6 +77,7 @@ def settle(config: Config) -> None:
     """Check a complete Config, before any data is loaded, and fill in what follows from it."""
     keys.check_settings(config)
     _set_split(config)
+    select(config)
     noise.check(config)
     for key in keys.INTERNAL:
         config.final_config_dict.pop(key, None)

@@ -4,12 +4,13 @@ import importlib.util
 import re
 import sys
 from collections.abc import Callable, Collection
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from recbole.evaluator import metric_types
 from recbole.evaluator.register import metrics_dict
 from recbole.utils import EvaluatorType
+from typing_extensions import Self
 
 from ..core.settings import SettingsModel, setting
 from ..errors import OptionError, did_you_mean

@@ -70,6 +70,18 @@ class RunSettings(SettingsModel):
     resume: bool | None = setting(
         False, "Continue the run in run_folder from its last whole epoch.", compared=False, with_data=False
     )
+    verbose: bool | None = setting(
+        False,
+        "Show RecBole's whole log on the screen, not only a line an epoch; run.log always has all of it.",
+        compared=False,
+        with_data=False,
+    )
+    log_mlflow: bool | None = setting(
+        False,
+        "Write the finished run to MLflow: settings, figures by epoch, files (MLFLOW_TRACKING_URI says where).",
+        compared=False,
+        with_data=False,
+    )
     record_run: bool | None = setting(
         None, "Leave a run folder also of RecBole's models; the commands set it.", compared=False, with_data=False
     )

@@ -39,12 +39,14 @@ def candidate_pair_means(
         max_scores: Bound on the scores held at once.
 
     Returns:
-        [B], [B]; 0 and `-inf` where all were left out.
+        [B], [B]; 0 and `-inf` where all were left out, or weigh nothing, or none were given.
     """
+    if not len(candidates):
+        return torch.zeros_like(tau), torch.full_like(tau, -torch.inf)
     wide = torch.promote_types(torch.promote_types(users.dtype, tau.dtype), torch.float32)
     users, candidates, positive, tau = (x.to(wide) for x in (users, candidates, positive, tau))
     log_weight = users.new_zeros(len(candidates)) if log_weight is None else log_weight.to(wide)
-    largest = log_weight.max()
+    largest = log_weight.max().nan_to_num(neginf=0.0)  # all may weigh nothing
     weight = torch.exp(log_weight - largest)
     total = weight.sum().expand(len(users))
     if hits is not None:

@@ -2,11 +2,12 @@
 
 import types
 from collections.abc import Mapping
-from typing import Any, Literal, Self, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
+from typing_extensions import Self
 
 from ..errors import AdapTauError, OptionError, did_you_mean
 
@@ -85,7 +86,7 @@ def _explained(cls: type[SettingsModel], error: ValidationError) -> AdapTauError
         return cause
     name = str(first["loc"][0])
     field = cls.model_fields[name]
-    value = next(e["input"] for e in error.errors() if e["loc"][0] == name and len(e["loc"]) == len(first["loc"]))
+    value = first["input"]
     if value is None:
         return OptionError(f"{name} = None: it needs a value; leave it out for the default.")
     if names := choices(field):

@@ -1,6 +1,7 @@
-"""Getting data into the shape RecBole reads: a CSV file, or the train and test parts others published."""
+"""Getting data into the shape RecBole reads: a file of interactions, or the train and test parts others published."""
 
+from .columns import Columns
 from .convert import ConversionReport, convert_lightgcn, validation_mask
-from .csv_file import CsvReport, convert_csv
+from .importer import ImportReport, import_file
 
-__all__ = ["ConversionReport", "CsvReport", "convert_csv", "convert_lightgcn", "validation_mask"]
+__all__ = ["Columns", "ConversionReport", "ImportReport", "convert_lightgcn", "import_file", "validation_mask"]

@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from ..errors import DataError, did_you_mean
+from ..files import need_parent
 from .lightgcn_text import Tokens, read_pairs
 from .text import counts
 
@@ -211,7 +213,8 @@ def _check_paths(source: Path, folder: Path, force: bool) -> None:
 
 
 def check_folder(folder: Path, force: bool) -> None:
-    """Refuse to write a dataset over what is there, unless asked to."""
+    """Refuse to write a dataset over what is there, unless asked to, or into folders that are not there."""
+    need_parent(folder.parent, "output")
     if folder.exists() and not folder.is_dir():
         raise DataError(f"'{folder}' exists and is not a folder: choose another name or output.")
     if folder.exists() and not force:
@@ -242,8 +245,12 @@ def _sidecar(report: ConversionReport, source: Path, name: str, valid_ratio: flo
     return SIDECAR.format(report=report, source=repr(label), valid_ratio=valid_ratio, seed=seed, command=command)
 
 
-def publish(files: dict[str, str], folder: Path, force: bool) -> None:
-    """Write a dataset's files: a new folder appears complete or not at all, in an old one the sidecar comes last."""
+def publish(files: Mapping[str, str | Iterable[str]], folder: Path, force: bool) -> None:
+    """Write a dataset's files: a new folder appears complete or not at all, in an old one the sidecar comes last.
+
+    Args:
+        files: The text of each by its name, whole or in parts.
+    """
     sidecar = f"{folder.name}.yaml"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -252,7 +259,11 @@ def publish(files: dict[str, str], folder: Path, force: bool) -> None:
             staged = Path(scratch) / folder.name
             staged.mkdir()
             for file, text in files.items():
-                (staged / file).write_text(text, encoding="utf-8", newline="\n")
+                if isinstance(text, str):
+                    (staged / file).write_text(text, encoding="utf-8", newline="\n")
+                    continue
+                with open(staged / file, "w", encoding="utf-8", newline="\n") as written:
+                    written.writelines(text)
             if not (force and folder.is_dir()):
                 staged.rename(folder)
                 return

@@ -9,8 +9,10 @@ import pandas as pd
 import scipy.sparse as sp
 
 from ..errors import DataError, did_you_mean
-from .csv_file import USUAL
-from .text import read_text, unreadable
+from .columns import NONE, Columns
+from .interaction_file import read_interactions
+from .readers import open_table
+from .text import unreadable
 
 
 def interactions_table(
@@ -49,31 +51,19 @@ def interactions_table(
 
 
 def read_pairs(path: Path, user: str | None = None, item: str | None = None, time: str | None = None) -> pd.DataFrame:
-    """The interactions of a Parquet or CSV file: user, item and, where there is such a column, time.
+    """The interactions of a file that `data csv` reads: user, item and, where there is such a column, time.
 
     Args:
-        path: The file; a CSV file has a header line, and commas, semicolons or tabs between its columns.
+        path: The file; delimited text has a header line.
         user, item, time: The columns, where they do not have a usual name.
     """
-    if not path.is_file():
-        raise DataError(f"there is no file {path}.")
-    try:
-        if path.suffix == ".parquet":
-            table = pd.read_parquet(path)
-        else:
-            separator = max(",;\t", key=read_text(path).partition("\n")[0].count)
-            table = pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False, skipinitialspace=True)
-    except (ValueError, ImportError, OSError) as error:
-        raise DataError(f"{path} is neither a Parquet nor a CSV file ({str(error).partition(chr(10))[0]}).") from error
-    columns: dict[str, Any] = {}
-    by_lower = {str(column).lower(): column for column in reversed(list(table.columns))}
-    for kind, given in (("user", user), ("item", item), ("time", time)):
-        found = given or next((by_lower[name] for name in USUAL[kind] if name in by_lower), None)
-        if found is None and kind != "time":
-            known = ", ".join(map(str, table.columns))
-            raise DataError(f"{path} has no column called {' or '.join(USUAL[kind])}; it has: {known}.")
-        columns[kind] = found
-    return interactions_table(table, **columns)
+    table = read_interactions(open_table(path), Columns(user, item, time, rating=NONE))
+    columns: dict[str, Any] = {
+        kind: np.array(table.ids[kind], dtype=object)[table.codes[kind]] for kind in ("user", "item")
+    }
+    if table.times is not None:
+        columns["time"] = table.times
+    return pd.DataFrame(columns)
 
 
 def are_numbers(ids: pd.Series) -> bool:

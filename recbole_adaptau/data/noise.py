@@ -1,12 +1,13 @@
 """False positives added to the training part: `noise_ratio` for all users alike, `noise_groups` for groups of users."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from recbole.data.interaction import Interaction, cat_interactions
 from recbole.utils import ModelType
+from typing_extensions import Self
 
 from ..core.settings import SettingsModel, setting
 from ..errors import DataError, OptionError

@@ -12,8 +12,10 @@ import numpy as np
 import pandas as pd
 from recbole.utils import FeatureSource, ModelType
 
+from ..config.selection import WITHOUT_LABELS, rating_bound
 from ..data.check import AtomicFile, check_values, repeated_pairs, seen_before, without_missing_ids
 from ..errors import DataError, did_you_mean, refusals_explained
+from ..training.log import say
 from .libraries import silence_chained_assignment
 
 
@@ -41,7 +43,20 @@ def load_feat(original: Any, self: Any, filepath: str, source: Any) -> pd.DataFr
         self.logger.warning(note)
     if is_inter and table.empty:
         raise DataError(f"{file.path} is empty: below its first line there is no interaction.")
+    if is_inter:
+        _count_rows(self, table)
     return table
+
+
+def _count_rows(dataset: Any, table: pd.DataFrame) -> None:
+    """Keep how many interactions were read, and how many of them have too low a rating, for `_say_positives`."""
+    rows, low = dataset.__dict__.get("_rows_read", (0, 0))
+    bound = rating_bound(dataset.config)
+    if bound is not None and bound[0] in table:
+        field, interval = bound
+        within = dataset._within_intervals(table[field].to_numpy(), dataset._parse_intervals_str(interval))
+        low += int((~within).sum())
+    dataset.__dict__["_rows_read"] = rows + len(table), low
 
 
 def _need_ids(dataset: Any, columns: dict[str, str], file: AtomicFile) -> None:
@@ -102,12 +117,42 @@ def from_scratch(original: Any, self: Any) -> None:
     """Repeated consumption can be meant (`repeatable`, models other than general ones): then nothing is dropped."""
     with refusals_explained(f"the dataset '{self.dataset_name}' cannot be loaded with these settings", DataError):
         original(self)
+    _say_positives(self)
     if self.uid_field is None or self.config["MODEL_TYPE"] != ModelType.GENERAL or self.config["repeatable"]:
         return
     if self.benchmark_filename_list is None:
         _note_repeats(self)
     else:
         _drop_seen(self)
+
+
+FILTERS = ("rm_dup_inter", "user_inter_num_interval", "item_inter_num_interval")
+
+
+def _say_positives(dataset: Any) -> None:
+    """How many interactions are positives, and why the others are not."""
+    config, kept = dataset.config, len(dataset.inter_feat)
+    rows, low = dataset.__dict__.get("_rows_read", (kept, 0))
+    field = config["RATING_FIELD"]
+    if config["MODEL_TYPE"] not in WITHOUT_LABELS:
+        label = dataset.label_field
+        if config["threshold"] and label in dataset.inter_feat:
+            positive = int((dataset.inter_feat[label] > 0).sum())
+            say(f"positives: {positive:,} of {kept:,} interactions, by threshold = {config['threshold']}")
+        return
+    told = [f"positives: {kept:,} of {rows:,} interactions"]
+    bound = rating_bound(config)
+    if bound is not None:
+        told.append(f"{low:,} left out because their {field} is not in {bound[1]}")
+    elif field in dataset.inter_feat:
+        told.append(f"every {field} counts as one (--min-rating=N leaves out those below N)")
+    if rows - low > kept:
+        values = {**config["val_interval"]} if config["val_interval"] else {}
+        values.pop(field, None)
+        found = {key: config[key] for key in FILTERS} | {"val_interval": values}
+        filters = ", ".join(f"{key} = {value}" for key, value in found.items() if value) or "other filters"
+        told.append(f"{rows - low - kept:,} left out by {filters}")
+    say("; ".join(told))
 
 
 def _pairs(dataset: Any) -> tuple[Any, Any]:

@@ -1,6 +1,7 @@
-"""What RecBole uses of NumPy 1, pandas 2 and SciPy 1.12, with later versions of them."""
+"""What RecBole uses of NumPy 1, pandas 2, SciPy 1.12 and hyperopt 0.2.5, with later versions of them."""
 
 import warnings
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,23 @@ def _update(self: Any, entries: dict[tuple[int, int], float]) -> None:
     self[rows, columns] = list(entries.values())
 
 
+class _RandomState(np.random.RandomState):
+    """With the one method of NumPy's generators that hyperopt calls and RandomState has by another name."""
+
+    integers = np.random.RandomState.randint
+
+
+def random_state(original: Any, seed: int) -> np.random.RandomState:
+    return _RandomState(seed)
+
+
 def length(original: Any, what: Any) -> Any:
     """Of each sequence of a column: what pandas 2 makes of `column.agg(len)`, which hands over the whole column now."""
     return what.map(original) if isinstance(what, pd.Series) else original(what)
+
+
+def evaluate(original: Any, self: Any, dataobject: Any) -> OrderedDict[str, float]:
+    return OrderedDict((name, float(value)) for name, value in original(self, dataobject).items())
 
 
 def fill_nan(original: Any, self: Any) -> None:

@@ -16,6 +16,7 @@ from recbole.utils import utils
 
 from ..config.keys import method_line
 from ..distributed import ranks
+from ..training.log import is_shown, say
 
 _LEVELS = {
     "debug": logging.DEBUG,
@@ -28,11 +29,18 @@ _LEVELS = {
 _installed: list[logging.Handler] = []
 
 
-def _log_file(config: Any) -> str:
-    """`<run_folder>/run.log`, or where RecBole puts it; the folder is made."""
+def _is_recorded(config: Any) -> bool:
+    """Whether the configuration is one of a run with a folder, or of a model that is loaded from one."""
+    return "run_root" in config.final_config_dict
+
+
+def _log_file(config: Any) -> str | None:
+    """`<run_folder>/run.log`, none for a saved model that is loaded, or where RecBole puts it; the folder is made."""
     if isinstance(config["run_folder"], str):
         os.makedirs(config["run_folder"], exist_ok=True)
         return os.path.join(config["run_folder"], "run.log")
+    if _is_recorded(config):
+        return None
     folder = os.path.join("./log/", config["model"])
     os.makedirs(folder, exist_ok=True)
     # The process and the moment are in it too: many runs of the same settings may start in the same second.
@@ -54,17 +62,10 @@ def init_logger(original: Any, config: Any) -> None:
         handler.close()
 
     level = _LEVELS.get((config["state"] or "info").lower(), logging.INFO)
-    console = logging.StreamHandler()
-    console.setFormatter(
-        colorlog.ColoredFormatter(
-            "%(log_color)s%(asctime)-15s %(levelname)s  %(message)s",
-            "%d %b %H:%M",
-            log_colors=recbole_logger.log_colors_config,
-        )
-    )
-    handlers: list[logging.Handler] = [console]
-    if ranks.is_first():
-        file = logging.FileHandler(_log_file(config), encoding="utf-8")
+    handlers: list[logging.Handler] = [_console(quiet=_is_recorded(config) and not config["verbose"])]
+    path = _log_file(config) if ranks.is_first() else None
+    if path is not None:
+        file = logging.FileHandler(path, encoding="utf-8")
         file.setFormatter(logging.Formatter("%(asctime)-15s %(levelname)s  %(message)s", "%a %d %b %Y %H:%M:%S"))
         file.addFilter(recbole_logger.RemoveColorFilter())
         if isinstance(config["run_folder"], str):
@@ -76,7 +77,18 @@ def init_logger(original: Any, config: Any) -> None:
         _installed.append(handler)
     # Never above what it was: that would silence whatever else logs in this process. The handlers have their level.
     root.setLevel(min(root.level, level))
-    root.info(method_line(config))
+    say(method_line(config))
+
+
+def _console(quiet: bool) -> logging.StreamHandler[Any]:
+    """Standard error: RecBole's whole log with date and level, or only what is meant to be shown."""
+    console = logging.StreamHandler()
+    form, date = "%(log_color)s%(asctime)-15s %(levelname)s  %(message)s", "%d %b %H:%M"
+    if quiet:
+        form = "%(log_color)s%(message)s"
+        console.addFilter(is_shown)
+    console.setFormatter(colorlog.ColoredFormatter(form, date, log_colors=recbole_logger.log_colors_config))
+    return console
 
 
 class _Nowhere:
@@ -103,3 +115,8 @@ def summary_writer(original: Any, folder: str) -> Any:
     from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(folder)
+
+
+def progress(original: Any, *args: Any, **options: Any) -> Any:
+    """A bar that vanishes when it is full; none where the output is no terminal."""
+    return original(*args, **{**options, "leave": False, "disable": None})

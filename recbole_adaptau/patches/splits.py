@@ -18,7 +18,7 @@ def build(original: Any, self: Any) -> list[Any]:
         raise DataError(
             f"eval_args orders by time, but no column '{self.time_field}' (TIME_FIELD) of '{self.dataset_name}' "
             f"was loaded: name it in load_col, as {{'inter': ['{self.uid_field}', '{self.iid_field}', "
-            f"'{self.time_field}']}}, or use order RO."
+            f"'{self.time_field}']}}; if the data has no times, use --split=random (order RO)."
         )
     with refusals_explained(f"the dataset '{self.dataset_name}' cannot be split with these settings", DataError):
         parts: list[Any] = original(self)

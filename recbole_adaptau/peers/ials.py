@@ -1,7 +1,7 @@
 """iALS: matrix factorisation by alternating least squares (Hu, Koren and Volinsky, ICDM 2008), by `implicit`."""
 
 from importlib.util import find_spec
-from typing import Any, Self
+from typing import Any
 
 import scipy.sparse as sp
 import torch
@@ -9,6 +9,7 @@ from pydantic import model_validator
 from recbole.model.abstract_recommender import GeneralRecommender
 from recbole.utils import InputType, ModelType
 from torch import Tensor, nn
+from typing_extensions import Self
 
 from ..core.settings import SettingsModel, setting
 from ..data.positives import training_positives
@@ -23,8 +24,8 @@ class IALS(GeneralRecommender):
 
     class Settings(SettingsModel):
         embedding_size: int = setting(64, "The embedding size of users and items.", ge=1, le=1 << 16)
-        ials_alpha: float = setting(10.0, "Confidence of a training pair; all others have 1.", gt=0.0, le=1e6)
-        ials_regularization: float = setting(1.0, "L2 on all factors.", ge=0.0, le=1e6)
+        ials_alpha: float = setting(3.0, "Confidence of a training pair; all others have 1.", gt=0.0, le=1e6)
+        ials_regularization: float = setting(10.0, "L2 on all factors.", ge=0.0, le=1e6)
         ials_iterations: int = setting(15, "Alternations of users and items.", ge=1, le=10_000)
 
         @model_validator(mode="after")

@@ -1,10 +1,11 @@
 """XSimGCL: SimGCL with one noisy pass, contrasting its result with one of its own layers (Yu et al., TKDE 2023)."""
 
-from typing import Any, Self
+from typing import Any
 
 import torch
 from pydantic import model_validator
 from torch import Tensor
+from typing_extensions import Self
 
 from ..core.settings import setting
 from ..errors import OptionError

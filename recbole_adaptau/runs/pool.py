@@ -1,5 +1,6 @@
 """How runs are carried out: in this process, in one process after another, or side by side by Ray."""
 
+import logging
 import multiprocessing
 import secrets
 import threading
@@ -162,7 +163,10 @@ def _by_ray(
     folders: Mapping[str, Path],
 ) -> Iterator[tuple[Job, Any, Exception | None]]:
     need("ray", "runs side by side need", "parallel")
-    import ray
+    try:
+        import ray
+    except ModuleNotFoundError as error:  # Ray 2.6, which RecBole's metadata asks for, with a setuptools of today
+        raise OptionError(f"Ray cannot be imported ({error}): pip install --upgrade ray") from error
 
     mark = root / f".{secrets.token_hex(8)}.shared"
     if workers.address is None:
@@ -172,7 +176,7 @@ def _by_ray(
             num_cpus=workers.number,
             include_dashboard=False,
             log_to_driver=False,
-            logging_level="ERROR",
+            logging_level=logging.ERROR,
             object_store_memory=100_000_000,
             _system_config={"worker_niceness": 0},  # Ray would have every other process of the machine go first
         )
@@ -226,7 +230,7 @@ def _join(address: str) -> None:
     sends = find_spec("aiohttp") or find_spec("ray._private.runtime_env.agent")
     code = {"py_modules": [str(Path(__file__).parents[1])]} if sends else None
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", runtime_env=code)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=code)
     except (ConnectionError, ValueError, RuntimeError) as error:
         told = str(error).partition("\n")[0]
         raise OptionError(

@@ -14,6 +14,7 @@ from recbole.config import Config
 from torch.distributed.elastic.multiprocessing import SignalException
 
 from ..config.run_settings import RunSettings
+from ..data.provide import need_dataset
 from ..distributed.launcher import TIMEOUT, ProcessError, Rank, launch
 from ..errors import CheckpointError, OptionError
 from ..training.checkpoint import config_settings, quoted, shielded_argv
@@ -53,6 +54,7 @@ def run_recbole_adaptau(
     # Built once here too, so that bad settings end the run before anything is written, and to know the folder.
     config = Config(model, dataset, config_file_list, dict(settings))
     run = _new_or_resumed(config)
+    need_dataset(config)
     settings |= quoted({"run_folder": config["run_folder"]})
     with run.alone():
         result = recbole.quick_start.run_recbole(model, dataset, config_file_list, settings, saved, queue)
@@ -134,6 +136,7 @@ def run_processes(
     if backend == "gloo" and nproc > cores:
         getLogger().warning(f"{nproc} processes share {cores} cores: more than {cores} gain nothing.")
     run = _new_or_resumed(config)
+    need_dataset(config)
     args = (model, dataset, config_file_list, settings | quoted({"run_folder": str(run.path)}), saved)
     threads = None if "OMP_NUM_THREADS" in os.environ else max(1, cores // nproc)
     go_on = f"every finished epoch is saved. Continue with: recbole-adaptau train --resume={run.path}"

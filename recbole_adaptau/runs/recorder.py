@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from recbole.trainer import Trainer
-from recbole.utils import set_color
 
 from ..config.keys import notes
 from ..distributed import ranks
@@ -21,8 +20,10 @@ from ..model.base import AdapTauRecommender
 from ..recipe import method_name
 from ..training import checkpoint, memory, randomness
 from ..training.interrupt import Stopped, StopRequest
+from ..training.log import epoch_line, say
 from ..training.toplists import group_statistics
 from .folder import RunFolder
+from .mlflow_log import log_run, need_mlflow
 from .temperature_check import calibrated_temperatures, temperature_advice
 from .tested import KeepingEvaluator, tested_users
 from .warm_start import warm_start
@@ -58,7 +59,10 @@ class RunRecorder(Trainer):
         self._data = ""  # the training data's fingerprint
         self._finished = self._saving = self._validating = False
         self._stopped_by: str | None = None
+        self._seconds: list[float] = []  # of the epochs made here
         self._stop = stop = StopRequest()
+        if config["log_mlflow"]:
+            need_mlflow()
         if self.run is not None:
             self.saved_model_file = str(self.run.best)
             for optimiser in self._optimisers().values():
@@ -80,7 +84,7 @@ class RunRecorder(Trainer):
         self._data = checkpoint.fingerprint(train_data._dataset)
         if self.run is not None:
             self.run.begin(self.config)
-            self.logger.info(set_color("run folder", "yellow") + f": {self.run.path}")
+            say(f"run folder: {self.run.path}")
             for note in notes(self.config):
                 self.logger.warning(note)
         if self.config["resume"]:
@@ -186,11 +190,19 @@ class RunRecorder(Trainer):
                     self.model.eval()
                 summary = self._summary(self.run, result)
                 self.run.finish(summary)
+                if self.config["log_mlflow"]:
+                    self._log_to_mlflow(self.run)
                 if advice := temperature_advice(summary):
-                    self.logger.warning(advice)
+                    self.logger.info(advice)  # the command's last lines have it too
         finally:
             self.evaluator = evaluator
         return result
+
+    def _log_to_mlflow(self, run: RunFolder) -> None:
+        try:
+            say(f"logged to MLflow as run {log_run(run)}")
+        except Exception as error:  # a server's fault is no fault of the run, which is complete
+            self.logger.warning(f"not logged to MLflow: {str(error).partition(chr(10))[0]}")
 
     def _full_sort_batch_eval(self, batched_data: Any) -> Any:
         self._stop.check()
@@ -213,6 +225,10 @@ class RunRecorder(Trainer):
     def _end_epoch(self) -> None:
         if self.run is not None and self._record is not None:
             self.run.add_epoch({**self._record, "peak_memory_mb": memory.peak_megabytes(self.device)})
+            self._seconds.append(self._record["train_seconds"] + self._record.get("valid_seconds", 0.0))
+            mean = sum(self._seconds) / len(self._seconds)
+            left = mean * (self.epochs - self._record["epoch"] - 1)
+            say(epoch_line(self._record, self.valid_metric, self.cur_step == 0, self.epochs, left))
         self._record = None
 
     def _save_last(self, next_epoch: int) -> None:
@@ -267,7 +283,7 @@ class RunRecorder(Trainer):
             self._restore(state)
         except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
             raise CheckpointError(f"{resume_file} does not hold what a last.pth of this run does: {error!r}") from error
-        self.logger.info(f"Resuming from epoch {self.start_epoch} of {resume_file}")
+        say(f"Resuming from epoch {self.start_epoch} of {resume_file}")
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Everything but the weights."""

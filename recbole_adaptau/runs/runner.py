@@ -16,6 +16,7 @@ from recbole.config import Config
 from tqdm import tqdm
 
 from ..config.keys import idle_keys, not_compared, notes
+from ..data.provide import need_dataset
 from ..errors import AdapTauError, DataError, OptionError
 from ..files import alone_in, await_writer
 from ..recipe import method_name
@@ -78,6 +79,9 @@ def check(specs: Sequence[Spec], root: Path) -> list[Config]:
     for spec, config in zip(specs, configs, strict=True):
         _refuse_without_metrics(config)
         refuse_if_changed(folder_of(spec, root), config)
+    missing = (config for spec, config in zip(specs, configs, strict=True) if not is_done(spec, root))
+    for config in {config["data_path"]: config for config in missing}.values():
+        need_dataset(config)
     return configs
 
 

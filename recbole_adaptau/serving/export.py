@@ -91,7 +91,8 @@ def _write_embeddings(
     with whole_file(paths[1]) as temporary:
         temporary.write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
     with whole_file(paths[2]) as temporary:
-        np.savez(temporary, **tables, **{name: part.astype(str) for name, part in ids.items()})
+        arrays: dict[str, Any] = {**tables, **{name: part.astype(str) for name, part in ids.items()}}
+        np.savez(temporary, **arrays)
     weights = output / "item_weights.npz"
     weights.unlink(missing_ok=True)  # of an export before, whose run may have had neighbours where this one has none
     if added is not None:

@@ -84,6 +84,9 @@ def pair_lists(given: Any, what: str, user: str = "user", item: str = "item") ->
         pairs = [(as_text(name), other) for name, items in given.items() for other in id_list(items, what)]
     else:
         try:
+            given = list(given)
+            if any(isinstance(pair, str) for pair in given):  # "ab" would be taken for a and b
+                raise TypeError("text")
             pairs = [(as_text(name), as_text(other)) for name, other in given]
         except (TypeError, ValueError) as error:
             raise TypeError(f"{what}: give pairs (user, item), {{user: items}} or a table with both.") from error

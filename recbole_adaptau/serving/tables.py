@@ -91,7 +91,8 @@ def _write_parquet(path: Path, parts: Iterable[pd.DataFrame]) -> int:
         for part in parts:
             if writer is None:
                 writer = pq.ParquetWriter(path, pa.schema([(name, _arrow_type(part[name])) for name in part]))
-            writer.write_table(pa.Table.from_pandas(part, schema=writer.schema, preserve_index=False))
+            mixed = {name: str for name in part if part[name].dtype == object}  # whole numbers and names as ids
+            writer.write_table(pa.Table.from_pandas(part.astype(mixed), schema=writer.schema, preserve_index=False))
             rows += len(part)
     finally:
         if writer is not None:
@@ -102,7 +103,8 @@ def _write_parquet(path: Path, parts: Iterable[pd.DataFrame]) -> int:
 def _arrow_type(column: pd.Series) -> Any:
     import pyarrow as pa
 
-    return pa.string() if pd.api.types.is_string_dtype(column) else pa.from_numpy_dtype(column.dtype)
+    is_text = column.dtype == object or pd.api.types.is_string_dtype(column)
+    return pa.string() if is_text else pa.from_numpy_dtype(column.dtype)
 
 
 WRITERS: dict[str, Writer] = {".csv": _write_csv, ".jsonl": _write_json_lines, ".parquet": _write_parquet}

@@ -100,8 +100,10 @@ class Search:
         seed: int,
         workers: int,
     ):
-        if max_evals < 1 or (early_stop is not None and early_stop < 1):
-            raise OptionError(f"--max_evals {max_evals} --early_stop {early_stop}: must be at least 1.")
+        if max_evals < 1:
+            raise OptionError(f"--max_evals {max_evals}: must be the number of trials, at least 1.")
+        if early_stop is not None and early_stop < 1:
+            raise OptionError(f"--early_stop {early_stop}: must be the number of trials without progress, at least 1.")
         check_ranges(path, algo)
         self.model, self.dataset, self.path, self.seed = model, dataset, path, seed
         self.algo, self.max_evals, self.early_stop = algo, max_evals, early_stop

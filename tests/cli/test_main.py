@@ -3,6 +3,7 @@
 import argparse
 import ast
 import re
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -12,6 +13,8 @@ import pytest
 
 import recbole_adaptau
 from recbole_adaptau.cli.main import VERBS, main
+from recbole_adaptau.errors import OptionError
+from recbole_adaptau.files import need_parent
 
 PACKAGE = Path(recbole_adaptau.__file__).parent
 
@@ -84,6 +87,97 @@ def test_python_m_is_the_same_command():
 def test_without_a_verb_it_says_which(words, message, capsys):
     assert main(words) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["data", "cvs"], "error: 'cvs' is not one of convert, csv. Did you mean 'csv'?"),
+        (["bench", "sped"], "error: 'sped' is not one of speed, "),
+        (["experiment", "gird"], "Did you mean 'grid'?"),
+        (["data", "csv"], "error: the following arguments are required: --source, --name; see recbole"),
+        (["data", "csv", "--source"], "error: argument --source: expected one argument; see recbole-adaptau data csv"),
+        (["data", "csv", "--source", "x", "--name", "y", "--min-rating", "high"], "invalid float value: 'high'; see"),
+        (["data", "csv", "--source", "x", "--name", "y", "--stricter"], "unrecognized arguments: --stricter; see"),
+        (["data", "csv", "--source", "x", "--name", "y", "--item-name", "t"], "about the file of items: add --items"),
+        (["tune", "-m", "AdapTauMF", "-d", "ml-100k", "--algo", "grid"], "'--algo grid' is not one of exhaustive,"),
+        (["tune", "-m", "AdapTauMF", "-d", "ml-100k", "--max_evals", "0"],
+         "error: --max_evals 0: must be the number of trials, at least 1."),
+        (["tune", "-m", "AdapTauMF", "-d", "ml-100k", "--early_stop", "0"], "error: --early_stop 0: must be"),
+        (["compare", "--output", "rsults/a/b"], "error: --output rsults/a/b: there is no folder"),
+        (["compare", "--output", "a-file/b"], "a-file is a file, not a folder"),
+        (["bench", "speed", "--output", "rsults/a"], "error: --output rsults/a: there is no folder"),
+        (["experiment", "grid", "-m", "AdapTauMF", "-d", "ml-100k", "--output", "rsults/a"], "there is no folder"),
+        (["experiment", "tau-sweep", "--quick", "--output", "result/a"], "Did you mean 'results'?"),
+        (["experiment", "curves", "RUN", "--output", "rsults/a.png"], "there is no folder"),
+        (["tune", "-m", "AdapTauMF", "-d", "ml-100k", "--output", "rsults/a"], "there is no folder"),
+        (["compare", "--models", "AdapTauMF", "BPR", "--dataset", "nowhere"], "error: the dataset 'nowhere' was lo"),
+        (["compare", "--models", "BPR", "--dataset", "nowhere"], "recbole-adaptau data csv --source FILE --name nowh"),
+        (["tune", "-m", "AdapTauMF", "-d", "nowhere"], "error: the dataset 'nowhere' was looked for in"),
+        (["train", "-d", "nowhere"], "error: the dataset 'nowhere' was looked for in"),
+        (["train", "-m", "BPR", "-d", "nowhere"], "error: the dataset 'nowhere' was looked for in"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)  # fmt: skip
+def test_bad_words_are_one_sentence_and_leave_nothing(words, message, capsys):
+    Path("results").mkdir()
+    Path("a-file").touch()
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and message in printed.err
+    assert printed.err.startswith("error: ") and printed.err.count("\n") == 1, "one sentence, said once"
+    assert sorted(path.name for path in Path().iterdir()) == ["a-file", "results"]
+
+
+def test_no_command_writes_to_the_results_of_the_repository_by_default():
+    """Tables and pictures of a quick run go to runs/, whatever the command; results/ is tracked."""
+    for words in COMMANDS:
+        parser = import_module(f"recbole_adaptau.cli.{words[0]}").parser()
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction) and len(words) > 1:
+                parser = action.choices[words[1]]
+        for option in parser._actions:
+            if option.dest in ("output", "run_root"):
+                place = f"{option.default} {option.help}"
+                assert "results" not in place, (words, place)
+    assert "BENCH  ?= speed --output runs/bench" in (PACKAGE.parent / "Makefile").read_text()
+
+
+def test_below_runs_all_folders_are_made_and_elsewhere_only_the_last():
+    for place in ("runs/compare/a", "new", str(Path.cwd() / "new")):
+        need_parent(Path(place), "--output")
+    Path("runs").mkdir()
+    need_parent(Path("runs/compare/a/b"), "--output")
+    with pytest.raises(OptionError, match=r"--output run/compare/a: there is no folder .*/run\. Did you mean 'runs'"):
+        need_parent(Path("run/compare/a"), "--output")
+    assert [path.name for path in Path().iterdir()] == ["runs"]
+
+
+def test_ctrl_c_during_imports_is_no_traceback():
+    """The import of a library is stopped in its middle, where an exception would become the library's own error."""
+    code = """
+import os, signal, sys
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                for _ in range(1000): pass
+            except KeyboardInterrupt:
+                raise AttributeError("what a library makes of it")
+sys.meta_path.insert(0, Interrupted())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from recbole_adaptau.cli.main import main
+sys.exit(main(["train"]))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted\n")
+
+
+def test_the_handler_of_ctrl_c_is_as_before_afterwards(capsys):
+    before = signal.getsignal(signal.SIGINT)
+    assert main(["data"]) == 0
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def texts() -> list[tuple[str, str]]:

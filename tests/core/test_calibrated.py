@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from recbole_adaptau.core.calibration import HeldOut
+from recbole_adaptau.core.calibration import Calibration, HeldOut, calibration
 from recbole_adaptau.core.epoch_view import EpochView
 from recbole_adaptau.core.interactions import Interactions
 from recbole_adaptau.core.strategies import STRATEGIES
@@ -128,3 +128,61 @@ def test_users_losses_are_shrunk_by_what_held_out_positives_confirm():
     shrunk = ours.user_losses(view, 1.0)
     assert shrunk.std().item() == pytest.approx(ours.transfer.item() * losses.std().item(), rel=1e-6)
     assert shrunk.mean().item() == pytest.approx(losses.mean().item())
+
+
+@pytest.mark.parametrize("epoch", [1, 3, 4, 9])
+def test_an_epochs_measurement_starts_from_the_last_and_draws_by_its_number(epoch):
+    """Two Newton steps while scores change fast, then one."""
+    planted, strategy = Planted(overfit=1.0), made("calibrated")
+    strategy.begin_epoch(planted.view(0, planted.held_out))
+    strategy.calibrated.copy_(torch.tensor([0.3, 0.25]))
+    strategy.begin_epoch(planted.view(epoch, planted.held_out))
+    pairs = planted.held_out.users, planted.held_out.items
+    tables = planted.users, planted.items
+    want = calibration(tables, planted.rest, pairs, None, Calibration(0.3, 0.25), 2 if epoch < 4 else 1, seed=epoch)
+    assert strategy.calibrated.tolist() == pytest.approx(list(want))
+    assert f"calibrated {want.new:.4f} (held out), {want.trained:.4f} (training)" in strategy.describe()
+
+
+def test_the_slope_is_that_of_held_out_losses_by_hand():
+    """At 0.4, of the same users: a held-out positive's score in place of the mean of the training positives'.
+
+    Half of the users have another's embedding, and so high losses of both kinds.
+    """
+    planted, strategy = Planted(overfit=0.2), made("calibrated_user")
+    planted.users[1:200] = planted.users[1:200].flip(0)
+    view = planted.view(2, planted.held_out)
+    strategy.user_losses(view, 0.4)
+    f = (planted.users.double() @ planted.items.double().T).numpy()
+    who, what = planted.held_out.users.tolist(), planted.held_out.items.tolist()
+    own = {u: planted.rest.items[planted.rest.users == u].tolist() for u in set(who)}
+    everything = {u: np.log(np.exp(f[u, 1:] / 0.4).sum()) for u in own}
+    x = np.array([everything[u] - np.mean(f[u, own[u]]) / 0.4 for u in who])
+    y = np.array([everything[u] - f[u, i] / 0.4 for u, i in zip(who, what, strict=True)])
+    slope = np.cov(x, y)[0, 1] / np.var(x, ddof=1)
+    assert strategy.transfer.item() == pytest.approx(min(max(slope, 0), 1), abs=1e-3) and 0.05 < slope < 0.95
+    assert f"rho = {slope:.2f}" in strategy.describe()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_can_begin_with_a_later_epoch_and_warns_in_the_first(name, caplog):
+    planted, strategy = Planted(), made(name)
+    strategy.begin_epoch(planted.view(3, planted.held_out))
+    assert 0.02 < strategy.tau_0.item() < 1 and torch.isfinite(strategy.calibrated).all()
+    with caplog.at_level(logging.WARNING):
+        made(name).begin_epoch(planted.view(0, None))
+    assert "too few training positives to hold some out" in caplog.text
+
+
+def test_an_untrained_model_starts_from_the_closed_form_with_all_differences_confirmed():
+    planted, strategy = Planted(), made("calibrated_user")
+    assert strategy.transfer.item() == 1.0
+    strategy.begin_epoch(planted.view(0, planted.held_out))
+    assert strategy.calibrated.tolist() == pytest.approx([strategy.tau_0.item()] * 2)
+    strategy.transfer.fill_(0.4)
+    planted.held_out.returned = True
+    torch.manual_seed(0)
+    losses = planted.view(1, None).user_losses(1.0)
+    torch.manual_seed(0)
+    shrunk = strategy.user_losses(planted.view(1, planted.held_out), 1.0)
+    torch.testing.assert_close(shrunk, losses.mean() + 0.4 * (losses - losses.mean()))

@@ -236,3 +236,34 @@ def test_psl_is_finite_in_float32_at_every_temperature_it_takes(tau, name):
         and torch.isfinite(u.grad).all()
         and torch.isfinite(items.grad).all()
     )
+
+
+@pytest.mark.parametrize("max_scores", [1 << 20, 3])
+@pytest.mark.parametrize("weights", ["no candidates", "all weigh nothing"])
+def test_pair_means_of_nothing_are_zero_without_a_gradient(weights, max_scores):
+    users, candidates = torch.ones(2, 3), torch.ones(5, 3)
+    log_weight = torch.full((5,), -torch.inf)
+    if weights == "no candidates":
+        candidates, log_weight = candidates[:0], log_weight[:0]
+    given = [tensor.requires_grad_() for tensor in (users, candidates, torch.ones(2))]
+
+    def square(d, tau):
+        return d.square(), 2 * d * tau
+
+    means, sums = candidate_pair_means(*given, torch.ones(2), square, log_weight, max_scores=max_scores)
+    assert not means.any() and torch.isneginf(sums).all()
+    if means.requires_grad:
+        assert not any(gradient.any() for gradient in torch.autograd.grad(means.sum(), given))
+
+
+def test_pair_means_after_inference_mode_have_a_gradient():
+    users, candidates = torch.ones(2, 3, requires_grad=True), torch.ones(5, 3)
+
+    def means():
+        return candidate_pair_means(users, candidates, torch.ones(2), torch.ones(2), lambda d, t: (d * 1, d * 0 + t))[0]
+
+    with torch.inference_mode():
+        first = means()
+    second = means()
+    second.sum().backward()
+    assert torch.equal(first, second) and torch.isfinite(users.grad).all()

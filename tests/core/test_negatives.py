@@ -184,9 +184,10 @@ def test_a_uniform_draw_deals_the_catalogue_out_and_begins_anew_with_an_epoch():
     torch.manual_seed(1)
     assert negatives.candidates(data.items[:1])[0].tolist() == third, "a new shuffle, whatever was left of the old"
     exact = make(data, "shared", 4)
-    torch.manual_seed(0)
-    both = torch.cat([exact.candidates(data.items[:1])[0] for _ in range(2)])
-    assert sorted(both.tolist()) == list(range(1, 9))
+    for seed in range(4):
+        torch.manual_seed(seed)
+        both = torch.cat([exact.candidates(data.items[:1])[0] for _ in range(2)])
+        assert sorted(both.tolist()) == list(range(1, 9))
 
 
 @pytest.mark.parametrize("correct", [False, True])
@@ -271,3 +272,34 @@ def test_what_a_uniform_draw_does_not_read():
     assert shared.unread({"negative_distribution": "popularity"}) == {}
     assert set(shared.unread({"negative_distribution": "uniform"})) == {"negative_alpha", "logq_correction"}
     assert NEGATIVES["full"].unread({}) == {}
+
+
+def test_a_positive_that_was_not_drawn_is_no_hit_from_the_first_draw_on():
+    data = Interactions(np.array([1, 2]), np.array([1, 2]), 3, 9)
+    negatives = make(data, "shared", 2)
+    for seed in range(6):
+        negatives.begin_epoch()
+        torch.manual_seed(seed)
+        drawn = negatives.draw(data.users, data.items)
+        want = [(row, column) for row in (0, 1) for column, item in enumerate(drawn.items.tolist()) if item == row + 1]
+        assert sorted(zip(*(part.tolist() for part in drawn.hits), strict=True)) == want
+
+
+def test_a_draw_as_large_as_the_catalogue_is_the_catalogue_in_its_order():
+    data, _ = planted()
+    for number in (N_ITEMS - 1, N_ITEMS):
+        assert make(data, "shared", number).candidates(data.items[:1])[0].tolist() == list(range(1, N_ITEMS))
+
+
+def test_shares_that_round_to_less_than_one_draw_no_item_behind_the_last(monkeypatch):
+    data = Interactions(np.array([1, 2, 3]), np.array([1, 2, 2]), 4, 3)
+    negatives = make(data, "shared", 3, "popularity")
+    negatives.cumulative *= 1 - 1e-9
+    monkeypatch.setattr(torch, "rand", lambda number, **how: torch.full((number,), 1 - 1e-12, **how))
+    assert negatives.candidates(data.items[:1])[0].tolist() == [2]
+
+
+def test_by_default_a_positive_of_other_rows_too_does_not_count_again():
+    data = Interactions(np.array([1, 2, 3]), np.array([1, 1, 2]), 4, 5)
+    assert make(data, "in_batch").draw(data.users, data.items).again is None
+    assert make(data, "in_batch", own_positive=True).draw(data.users, data.items).again is not None

@@ -116,3 +116,33 @@ def test_message_dropout_drops_its_share_of_every_layer_and_keeps_the_mean():
     reached = messages.any(1)
     assert (messages[reached] == 0).float().mean().item() == pytest.approx(0.25, abs=0.02)
     torch.testing.assert_close(messages.mean(1), propagation.eval().product(x).mean(1), rtol=0.05, atol=1e-6)
+
+
+def test_the_last_items_may_have_no_edge_and_any_layout_is_taken():
+    data = Interactions(np.array([1, 2, 2]), np.array([1, 1, 2]), 5, 7)
+    a = dense(data)
+    turned = torch.randn(4, len(a)).T.requires_grad_()
+    for layers in (0, 2):
+        propagation = Propagation(data, layers)
+        got = propagation(turned)
+        want = sum(torch.linalg.matrix_power(a, k) for k in range(layers + 1)) @ turned.double() / (layers + 1)
+        torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=1e-6)
+        assert got.data_ptr() != turned.data_ptr(), "what is given stays the caller's"
+        (ours,) = torch.autograd.grad(got.sum(), turned)  # an expanded gradient
+        (naive,) = torch.autograd.grad(want.sum(), turned)
+        torch.testing.assert_close(ours, naive, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(propagation.product(turned).double(), a @ turned.double(), rtol=1e-5, atol=1e-6)
+
+
+def test_layers_stand_in_memory_that_is_kept():
+    propagation = Propagation(graph(), 2)
+    x = torch.randn(propagation.size, 3)
+    propagation(x)
+    for memory in propagation._work:
+        memory.fill_(torch.nan)
+    places = [memory.data_ptr() for memory in propagation._work]
+    propagation(x)
+    assert [memory.data_ptr() for memory in propagation._work] == places
+    assert not any(memory.isnan().any() for memory in propagation._work)
+    propagation(torch.randn(propagation.size, 5))
+    assert len(propagation._work[0]) == 5 * propagation.size, "of another size, others"

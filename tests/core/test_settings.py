@@ -78,3 +78,8 @@ def test_what_the_docs_ask_of_a_field():
     }  # fmt: skip
     assert about(FIELDS["names"], "compared") is False and about(FIELDS["names"], "with_data") is False
     assert about(FIELDS["size"], "compared") is True and about(FIELDS["size"], "wanted") == ""
+
+
+def test_a_field_knows_its_meaning_and_its_default():
+    field = setting(3, "How many.", wanted="a few", ge=1)
+    assert field.default == 3 and field.description == "How many." and about(field, "wanted") == "a few"

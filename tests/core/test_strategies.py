@@ -11,6 +11,7 @@ from recbole_adaptau.core import epoch_view as view
 from recbole_adaptau.core.epoch_view import EpochView
 from recbole_adaptau.core.interactions import Interactions
 from recbole_adaptau.core.strategies import STRATEGIES
+from recbole_adaptau.errors import OptionError
 
 N_USERS, N_ITEMS = 6, 40
 
@@ -365,8 +366,8 @@ def test_users_losses_of_long_embeddings_do_not_overflow(tau):
     """One long user and one long item: a bound from the shorter ones would let exponentials overflow."""
     users, items, pairs = planted()
     users[0], items[0] = 0.0, 0.0
-    users[3] *= 40.0
-    items[17] = 40.0 * users[3] / users[3].norm()
+    users[3] *= 30.0
+    items[17] = 30.0 * users[3] / users[3].norm()
     want = []
     for user in range(1, N_USERS):
         logits = (items[1:] @ users[user] / tau).numpy()
@@ -391,3 +392,132 @@ def test_a_share_of_scores_without_bound_is_at_most_one():
     data = Interactions(np.arange(1, 51), np.arange(1, 51), 51, 51)
     shares = EpochView(0, lambda: (users, items), data).positive_mass(torch.arange(1, 51), torch.full((50,), 0.37))
     assert shares.max() == 1 and shares.median() > 0.5
+
+
+VALUES = {
+    "normalization": "auto", "test_score": "auto", "tau": 0.1, "tau_min": 0.02, "tau_max": 1.0, "positive_tau": "tau_u",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("none", {"normalization": "N-N", "test_score": "inner_product"}, None),
+        ("none", {"normalization": "Y-Y"}, "tau_strategy = none means no normalisation, but normalization = Y-Y"),
+        ("none", {"test_score": "cosine"}, "test_score = cosine contradicts it"),
+        ("fixed", {"normalization": "Y-N", "positive_tau": "tau_0", "tau": 0.02}, None),
+        ("fixed", {"tau": 0.01}, "tau = 0.01 is below tau_min = 0.02"),
+        ("learned", {}, None),
+        ("learned", {"tau": 0.01}, "tau = 0.01 is below tau_min = 0.02"),
+        ("learned_user", {"positive_tau": "tau_0"}, "learned_user learns one temperature"),
+        ("adaptive", {"normalization": "Y-Y", "tau_max": 0.02, "positive_tau": "tau_0"}, None),
+        ("adaptive", {"tau_max": 0.01}, "tau_min = 0.02 is above tau_max = 0.01"),
+        ("adaptive_user", {"normalization": "Y-N"}, "needs normalization = Y-Y, not Y-N"),
+        ("calibrated", {"normalization": "N-N"}, "needs normalization = Y-Y, not N-N"),
+    ],
+)
+def test_settings_that_contradict_a_strategy_are_refused(name, changes, said):
+    if said is None:
+        STRATEGIES[name].refuse({**VALUES, **changes})
+    else:
+        with pytest.raises(OptionError, match=said):
+            STRATEGIES[name].refuse({**VALUES, **changes})
+
+
+def test_a_learned_temperature_starts_above_its_bound_and_cannot_overflow():
+    assert make("learned", tau=0.02).tau(torch.arange(2), None).tolist() == pytest.approx([0.021] * 2, rel=1e-4)
+    strategy = make("learned", tau=0.5)
+    torch.nn.init.constant_(strategy.raw, 500.0)
+    tau = strategy.tau(torch.arange(2), None)
+    assert tau.tolist() == pytest.approx([1e4 + 0.02] * 2)
+    (gradient,) = torch.autograd.grad(tau.sum(), strategy.raw)
+    assert torch.isfinite(gradient)
+
+
+def test_a_users_learned_part_is_within_e_to_the_third():
+    torch.manual_seed(0)
+    strategy = make("learned_user", tau=0.3)
+    strategy.reset_parameters()
+    assert not strategy.last_layer.weight.any() and not strategy.last_layer.bias.any()
+    for bias, power in ((1e9, 3.0), (-1e9, -3.0), (math.atanh(0.5), 1.5)):
+        torch.nn.init.constant_(strategy.last_layer.bias, bias)
+        assert strategy.tau(torch.arange(2), torch.randn(2, 16)).tolist() == pytest.approx(
+            [0.02 + 0.28 * math.exp(power)] * 2, rel=1e-5
+        )
+
+
+def test_warnings_are_said_once_and_where_they_belong(caplog):
+    """Denser than one half: in the first epoch alone. At the lower bound: whenever it is met."""
+    users, items, pairs = planted()
+    dense = [(u, i) for u in range(1, N_USERS) for i in range(1, 31)]
+    strategy = make("adaptive")
+    for epoch in range(3):
+        strategy.begin_epoch(view_of(users, items, dense, epoch=epoch))
+    assert caplog.text.count("denser than one half") == 1 and "lower bound" not in caplog.text
+    bounded = make("adaptive", tau_min=0.9)
+    for epoch in (0, 1):
+        bounded.begin_epoch(view_of(users, items, pairs, epoch=epoch))
+    assert caplog.text.count("tau_0 is at its lower bound tau_min = 0.9") == 2
+
+
+def test_losses_of_a_batchs_negatives_are_averaged_over_an_epoch():
+    """A user that no batch had gets the loss of the average row; a row without negatives does not count."""
+    strategy = make("adaptive_user", user_loss_items="batch", user_loss_tau=0.5)
+    seen = []
+
+    def losses_at(tau):
+        seen.append(tau)
+        return torch.tensor([1.0, 3.0, 4.0, -torch.inf])
+
+    strategy.observe(torch.tensor([1, 1, 2, 3]), losses_at)
+    strategy.observe(torch.tensor([1, 1, 2, 3]), lambda tau: torch.tensor([2.0, 2.0, 5.0, 7.0]))
+    assert seen[0].tolist() == [0.5] * 4
+    found = strategy.user_losses(view_of(*planted()), 0.5)
+    assert found.tolist() == pytest.approx([2.0, 4.5, 7.0, 24 / 7, 24 / 7])
+    assert not any(tally.any() for tally in strategy.tallies()) and len(strategy.tallies()) == 2
+    plain = make("adaptive_user")
+    plain.observe(torch.tensor([1]), losses_at)
+    assert len(seen) == 1 and plain.tallies() == ()
+
+
+def test_what_strategies_have_before_the_first_epoch():
+    data = view_of(*planted()).interactions
+    assert make("adaptive").tau_0.item() == pytest.approx(0.1) and make("fixed", tau=0.3).tau_0.item() == pytest.approx(
+        0.3
+    )
+    assert make("fixed").tau_u is None and make("adaptive_user").tau_u.tolist() == pytest.approx([0.1] * N_USERS)
+    assert make("fixed").trains_held_out(0, 5) and make("adaptive").min_user_count(data) == 0
+    assert make("fixed").hold_out(data, 1) == (data, None)
+
+
+def test_the_learned_temperature_of_an_epoch_is_that_of_its_parameter():
+    strategy = make("learned", tau=0.3)
+    torch.nn.init.constant_(strategy.raw, -1.0)
+    strategy.begin_epoch(view_of(*planted()))
+    assert strategy.tau_0.item() == pytest.approx(0.02 + math.exp(-1.0))
+
+
+@pytest.mark.parametrize(("positives", "dense"), [(3, False), (4, True), (5, True)])
+def test_exactly_one_half_counts_as_dense(caplog, positives, dense):
+    """Two users, four items: log(nm / 2|D|) is 0 at four positives."""
+    pairs = [(1, 1), (2, 2), (1, 3), (2, 4), (1, 2)][:positives]
+    tables = torch.eye(5, 4)[:3], torch.eye(5, 4)
+    seen = EpochView(0, lambda: tables, Interactions(*np.array(pairs).T, 3, 5))
+    strategy = STRATEGIES["adaptive"](3, 4)
+    strategy.begin_epoch(seen)
+    assert ("denser than one half" in caplog.text) == dense and (seen.log_ratio <= 0) == dense
+    assert not dense or strategy.tau_0.item() == 1.0
+
+
+def test_a_part_of_the_catalogue_is_drawn_anew_for_each_measurement(monkeypatch):
+    monkeypatch.setattr(view, "LOSS_ITEMS", 13)
+    seen = view_of(*planted())
+    torch.manual_seed(0)
+    first, second = seen.user_losses(1.0), seen.user_losses(1.0)
+    torch.manual_seed(0)
+    assert torch.equal(seen.user_losses(1.0), first) and not torch.allclose(first, second)
+
+
+def test_a_user_with_one_positive_has_a_weight():
+    data = Interactions(np.array([1, 2, 2, 2, 2]), np.array([1, 1, 2, 3, 4]), 4, 5)
+    assert data.user_weights(0.5).tolist() == pytest.approx([0.0, 5 / 3, 5 / 6, 0.0])

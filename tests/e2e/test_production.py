@@ -250,11 +250,11 @@ def test_an_update_that_fails_leaves_what_serves(shop, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["none.csv"], "there is no file none.csv"),
+        (["none.csv"], "'none.csv' does not exist"),
         (["new.csv", "--epochs", "0"], "epochs = 0: must be at least 1"),
         (["new.csv", "--held-out", "0.9"], "held_out = 0.9: must be above 0 and at most 0.5"),
         (["new.csv"], "only 1 users can be held out of 8 new interactions, too few to compare two models on (30)"),
-        (["new.csv", "--user", "buyer"], "the table has no column 'buyer'"),
+        (["new.csv", "--user", "buyer"], "new.csv has no column 'buyer'"),
     ],
 )
 def test_an_update_that_cannot_be_made_says_why(shop, words, message, capsys):

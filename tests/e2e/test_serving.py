@@ -143,7 +143,7 @@ def test_the_command_prints_tables_and_reports_whom_it_does_not_know(runs, capsy
         ([], "say for whom: --users ID …, --users-file FILE or --all; or give a file with --output FILE"),
         (["--users", "1", "--explain", "-1"], "--explain -1: must be at least 0"),
         (["--users", "1", "--deny", "none.txt"], "none.txt: cannot be read"),
-        (["--users", "1", "--exclude", "none.csv"], "there is no file none.csv"),
+        (["--users", "1", "--exclude", "none.csv"], "'none.csv' does not exist"),
         (["--all", "--names", "titel"], "has no column titel; it has item_id, movie_title"),
     ],
 )

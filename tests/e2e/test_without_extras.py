@@ -55,3 +55,11 @@ def test_the_features_that_need_one_say_so(monkeypatch, capsys):
         assert f"pip install 'recbole_adaptau[{extra}]'" in capsys.readouterr().err, words
     with pytest.raises(ValueError, match=r"recbole_adaptau\[parallel\]"):
         list(pool.each_done([object()], print, pool.Workers(2), print, Path(), {}))
+
+
+def test_a_ray_that_lacks_a_package_is_told(monkeypatch):
+    Path("ray.py").write_text("import pkg_resourcez")
+    monkeypatch.syspath_prepend(".")
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    with pytest.raises(ValueError, match=r"Ray cannot be imported .*pkg_resourcez.*: pip install --upgrade ray"):
+        list(pool.each_done([object()], print, pool.Workers(2), print, Path(), {}))

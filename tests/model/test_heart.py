@@ -13,6 +13,8 @@ from recbole.data.interaction import Interaction
 from scipy.special import lambertw
 
 from recbole_adaptau.core.component import versions
+from recbole_adaptau.errors import DataError
+from recbole_adaptau.model.base import evaluating
 from tests.conftest import write_inter
 from tests.helpers import build
 
@@ -307,3 +309,67 @@ def test_training_goes_on_after_an_evaluation_in_inference_mode(uneven):
     model.begin_epoch(1)
     model.calculate_loss(batch).backward()
     assert torch.isfinite(model.full_sort_predict(EVERYBODY)).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "scale"),
+    [
+        ({"tau_strategy": "fixed", "tau": 0.01, "tau_min": 0.01}, 1.0),
+        ({"tau_strategy": "fixed", "tau": 0.5, "normalization": "Y-N"}, 300.0),
+        ({"tau_strategy": "fixed", "tau": 0.5, "normalization": "N-Y"}, 300.0),
+        ({"tau_strategy": "none"}, 30.0),
+    ],
+)
+def test_the_largest_logits_do_not_overflow(uneven, changes, scale):
+    """Cosines at the least temperature, and products of long embeddings: logits of 100 and more, in float64 beside."""
+    built = made({**uneven, **changes, "negatives": "full"}, spread=50.0)
+    model, batch = built.model, next(iter(built.train))
+    tables = model.user_embedding.weight, model.item_embedding.weight
+    with torch.no_grad():
+        for table in tables:
+            table *= scale
+    users, items = (table.detach().double() for table in tables)
+    sides = {"auto": "N-N" if changes["tau_strategy"] == "none" else "Y-Y"}.get(
+        built.config["normalization"], built.config["normalization"]
+    )
+    users, items = (
+        F.normalize(table, dim=1) if side == "Y" else table
+        for table, side in zip((users, items), sides[::2], strict=True)
+    )
+    logits = users[batch["user_id"]] @ items[1:].T / changes.get("tau", 1.0)
+    assert logits.max() > 90
+    want = F.cross_entropy(logits, batch["item_id"] - 1)
+    loss = model.calculate_loss(batch)
+    assert loss.item() == pytest.approx(want.item(), rel=1e-4)
+    loss.backward()
+    assert all(torch.isfinite(table.grad.to_dense()).all() for table in tables)
+
+
+def test_evaluating_changes_the_mode_alone_and_gives_it_back_after_an_error(uneven):
+    model = build("AdapTauLightGCN", {**uneven, "message_dropout": 0.5}, "uneven").model.train()
+    model.loss.eval()
+    modes = [part.training for part in model.modules()]
+    with pytest.raises(ZeroDivisionError), evaluating(model):
+        assert not any(part.training for part in model.modules())
+        raise ZeroDivisionError
+    assert [part.training for part in model.modules()] == modes and not all(modes)
+
+
+def test_more_recommendations_than_items_are_refused(uneven):
+    items = build("AdapTauMF", uneven, "uneven").model.n_items - 1
+    assert build("AdapTauMF", {**uneven, "topk": [items], "valid_metric": f"NDCG@{items}"}, "uneven").model
+    with pytest.raises(DataError, match=f"has only {items} items"):
+        build("AdapTauMF", {**uneven, "topk": [2, items + 1], "valid_metric": "NDCG@2"}, "uneven")
+
+
+@pytest.mark.parametrize("learner", ["adam", "row_adam"])
+def test_a_new_model_has_rows_of_zeros_for_the_padding_alone_and_the_start_of_its_parts(uneven, learner):
+    plain, started = (
+        build("AdapTauMF", {**uneven, "learner": learner, "recipe": recipe}, "uneven").model
+        for recipe in ("none", ["spectral_start"])
+    )
+    for name in ("user_embedding", "item_embedding"):
+        tables = [getattr(model, name) for model in (plain, started)]
+        assert all(table.sparse == (learner == "row_adam") for table in tables)
+        assert all(not table.weight[0].any() and table.weight[1:].any(1).all() for table in tables)
+        assert not torch.allclose(*(table.weight for table in tables))

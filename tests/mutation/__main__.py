@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="mutants tried at once")
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of tests for a mutant, the fastest first")
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="only about one mutant in N")
+    parser.add_argument("--tests", nargs="+", type=Path, help="these tests alone, instead of all of the area")
     parser.add_argument("--table", action="store_true", help="only show what is known")
     return parser
 
@@ -68,7 +70,7 @@ def main() -> int:
         found = [m for m in found if int(m.key, 16) % options.sample == 0]
         every += found
         if found and not options.table:
-            _try(found, [ROOT / "tests" / test for test in tests if (ROOT / "tests" / test).exists()], options)
+            _try(found, options.tests or [ROOT / "tests" / test for test in tests], options)
     return _report(every, _known(options.results))
 
 
@@ -76,7 +78,7 @@ def _try(found: list[Mutant], tests: list[Path], options: Any) -> None:
     """Run the tests of an area for those of its mutants of which no result is known."""
     digest = hashlib.sha1(b"".join(file.read_bytes() for test in tests for file in _files(test))).hexdigest()[:16]
     known = _known(options.results)
-    left = [m for m in found if not _settled(known.get(m.key), digest)]
+    left = [m for m in found if not _settled(known.get(m.key), digest) and not _equivalent(m)]
     if not left:
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -84,16 +86,19 @@ def _try(found: list[Mutant], tests: list[Path], options: Any) -> None:
         keys.write_text("\n".join(m.key for m in left))
         files = [f"--mutate={ROOT / file}" for file in dict.fromkeys(m.file for m in left)]
         arguments = [f"--mutants={keys}", f"--mutation-results={options.results}", f"--mutation-tests={digest}"]
-        arguments += [
-            f"--mutation-jobs={options.jobs}",
-            f"--budget={options.budget}",
-            "-n0",
-            "-pno:randomly",
-            "-pno:cacheprovider",
-            "--tb=no",
-        ]
+        arguments += [f"--mutation-jobs={options.jobs}", f"--budget={options.budget}"]
+        arguments += ["-n0", "-pno:cacheprovider", "--tb=no"]
         command = [sys.executable, "-m", "pytest", "-p", "tests.mutation.plugin", *arguments, *files, *map(str, tests)]
         subprocess.run(command, cwd=ROOT, check=True)
+
+
+@cache
+def _listed() -> dict[str, Any]:
+    return yaml.safe_load((Path(__file__).parent / "equivalent.yaml").read_text(encoding="utf-8"))
+
+
+def _equivalent(mutant: Mutant) -> bool:
+    return mutant.text in _listed().get(mutant.file, {}).get(mutant.function, {})
 
 
 def _settled(result: dict[str, Any] | None, tests: str) -> bool:
@@ -108,7 +113,6 @@ def _known(results: Path) -> dict[str, dict[str, Any]]:
 
 def _report(every: list[Mutant], known: dict[str, dict[str, Any]]) -> int:
     """Print the survivors and a table; 1 if anything survives that is not listed as equivalent."""
-    listed = yaml.safe_load((Path(__file__).parent / "equivalent.yaml").read_text(encoding="utf-8")) or {}
     rows: dict[str, list[int]] = {}
     survivors = []
     for mutant in every:
@@ -116,7 +120,7 @@ def _report(every: list[Mutant], known: dict[str, dict[str, Any]]) -> int:
         row = rows.setdefault(mutant.file, [0, 0, 0, 0])
         if status in NOTICED:
             row[0] += 1
-        elif mutant.text in (listed.get(mutant.file, {}).get(mutant.function) or {}):
+        elif _equivalent(mutant):
             row[1] += 1
         elif status == "unknown":
             row[3] += 1

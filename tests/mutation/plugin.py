@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import time
+from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -23,6 +24,8 @@ import pytest
 from .mutants import Mutant, mutants
 
 ROOT = Path(__file__).parents[2]
+# Seconds after which a child must be waiting for something that never comes; those at work have a limit of their own.
+LONGEST = 600
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -47,6 +50,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     options = session.config.option
     files = [Path(file).resolve() for file in options.mutate]
     wanted = set(Path(options.mutants).read_text().split()) if options.mutants else None
+    for file in files:  # some are imported only when a test asks for them
+        import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
     tried = [m for file in files for m in mutants(file, ROOT) if wanted is None or m.key in wanted]
     terminal: Any = session.config.pluginmanager.getplugin("terminalreporter")
     covered, seconds = _in_child(lambda: _traced(session, {str(file) for file in files}))
@@ -88,8 +93,14 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
 
 
 def _wait(children: dict[int, tuple[Mutant, float]], record: Any) -> None:
-    """Record the child that ends next."""
-    pid, status = os.wait()
+    """Record the child that ends next; one that waits for ever is ended."""
+    pid = 0
+    while not pid:
+        time.sleep(0.01)
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        for child, (_, start) in children.items():
+            if not pid and time.monotonic() - start > LONGEST:
+                os.kill(child, signal.SIGXCPU)
     mutant, start = children.pop(pid)
     code = os.waitstatus_to_exitcode(status)
     found = {0: "survived", 3: "not applied", -signal.SIGXCPU: "timeout"}.get(code, "killed")

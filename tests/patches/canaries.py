@@ -382,6 +382,20 @@ def a_matrix_cannot_be_updated() -> bool:
     return not hasattr(sp.dok_matrix, "_update")
 
 
+@canary("recbole.trainer.hyper_tuning:np.random.RandomState", since=("hyperopt", "0.2.6"))
+def hyperopt_asks_an_old_generator_for_integers() -> bool:
+    Path("grid").write_text("x choice [1,2]\n")
+    result = {"model": "BPR", "best_valid_score": 1.0, "valid_score_bigger": True, "best_valid_result": {}}
+    tuning = HyperTuning(lambda *_: {**result, "test_result": {}}, params_file="grid", algo="exhaustive")
+    return fails(AttributeError, tuning.run, "integers")
+
+
+@canary("recbole.evaluator.evaluator:Evaluator.evaluate", since=("numpy", "2"))
+def figures_are_shown_with_their_type() -> bool:
+    *_, test, trainer = built()
+    return "np.float64(" in str(trainer.evaluate(test, load_best_model=False))
+
+
 @canary("recbole.quick_start.quick_start:tune.report", since=("ray", "2.7"))
 def ray_takes_a_dict() -> bool:
     return fails(TypeError, lambda: inspect.signature(tune.report).bind(ndcg=1))

@@ -12,8 +12,8 @@ import pytest
 import torch
 from recbole.config import Config
 from recbole.data import create_dataset
-from recbole.data.dataset import Dataset
 
+from recbole_adaptau.data import provide
 from recbole_adaptau.errors import DataError
 
 ROWS = [f"u{row % 7}\ti{row}" for row in range(40)]
@@ -57,7 +57,7 @@ def url(monkeypatch):
 
     def serve(kind: str, port: int = server.server_port) -> str:
         address = f"http://127.0.0.1:{port}/{kind}/Tiny.zip"
-        monkeypatch.setattr(Dataset, "_get_download_url", lambda self, file, allow_none=False: address)
+        monkeypatch.setattr(provide, "downloads", lambda: {"tiny": address})
         return address
 
     # A proxy from the environment would be asked for 127.0.0.1 as well.
@@ -99,6 +99,7 @@ def test_a_download_that_fails_is_explained_and_leaves_nothing(url, kind, reason
     message = str(caught.value)
     assert str(Path("data/tiny").absolute()) in message and address in message
     assert "tiny.inter" in message and "recbole-adaptau data convert --source DIR --name tiny" in message
+    assert "recbole-adaptau data csv --source FILE --name tiny" in message
     assert "data_path" in message
     assert not Path("data").exists()
     url("good")
@@ -124,10 +125,8 @@ def test_nobody_listening_is_explained(url):
 
 
 def test_more_than_a_gigabyte_is_asked_about(url, monkeypatch):
-    from recbole_adaptau.patches import download
-
     url("good")
-    monkeypatch.setattr(download, "_ASK_ABOVE", 10)
+    monkeypatch.setattr(provide, "_ASK_ABOVE", 10)
     monkeypatch.setattr("builtins.input", lambda prompt: "n")
     with pytest.raises(DataError, match="nobody agreed"):
         load()
@@ -176,6 +175,7 @@ def test_a_missing_part_is_named():
 def test_the_barrier_is_kept_where_processes_wait(url, monkeypatch):
     calls = []
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
     monkeypatch.setattr(torch.distributed, "barrier", lambda: calls.append("waited"))
     url("good")
     load()

@@ -17,8 +17,10 @@ from recbole.config import Config
 from recbole.data import create_dataset
 from recbole.evaluator.metrics import MAP
 from recbole.quick_start import quick_start
+from recbole.trainer import HyperTuning
 
 import recbole_adaptau
+from tests.helpers import build, trainer_of
 
 assert recbole_adaptau.__version__  # it has patched RecBole
 SETTINGS = {"data_path": "data", "state": "ERROR", "show_progress": False}
@@ -82,6 +84,12 @@ def test_a_metric_that_names_numpys_old_types_is_right():
     config = Config("BPR", "ml-100k")
     hits, positives = np.array([[True, False, True]]), np.array([2])
     assert MAP(config).metric_info(hits, positives)[0].tolist() == pytest.approx([1, 1 / 2, (1 + 2 / 3) / 2])
+
+
+def test_figures_are_plain_numbers(board):
+    built = build("BPR", board)
+    result = trainer_of(built).evaluate(built.test, load_best_model=False)
+    assert len(result) == 10 and all(type(value) is float for value in result.values())
 
 
 def test_missing_values_are_filled():
@@ -220,6 +228,21 @@ def test_figures_reach_both_rays(monkeypatch, takes):
     monkeypatch.setitem(sys.modules, "ray.tune", types.SimpleNamespace(report=report))
     quick_start.tune.report(**{"ndcg@10": 0.5, "recall@10": 0.25})
     assert got == [{"ndcg@10": 0.5, "recall@10": 0.25}]
+
+
+def test_an_exhaustive_search_tries_every_point(capsys):
+    pytest.importorskip("hyperopt")
+    Path("grid").write_text("x choice [1,2]\ny choice ['a','b']\n")
+    tried = []
+
+    def objective(point, _):
+        tried.append((point["x"], point["y"]))
+        score = {"best_valid_score": float(point["x"]), "valid_score_bigger": True}
+        return {"model": "BPR", **score, "best_valid_result": {}, "test_result": {}}
+
+    tuning = HyperTuning(objective, params_file="grid", algo="exhaustive", early_stop=100)
+    tuning.run()
+    assert sorted(tried) == [(1, "a"), (1, "b"), (2, "a"), (2, "b")] and tuning.best_params["x"] == 2
 
 
 def test_columns_of_text_are_pythons_own_strings():

@@ -30,7 +30,7 @@ from recbole_adaptau.config.yaml_files import load_files
 from recbole_adaptau.core.strategies import STRATEGIES
 from recbole_adaptau.data import convert_lightgcn
 from recbole_adaptau.data.check import AtomicFile
-from recbole_adaptau.data.csv_file import convert_csv
+from recbole_adaptau.data.importer import import_file
 from recbole_adaptau.errors import AdapTauError, DataError, OptionError
 from recbole_adaptau.model import AdapTauLightGCN
 from recbole_adaptau.training.checkpoint import quoted
@@ -105,7 +105,7 @@ def fuzz_csv(root: Path, content: bytes) -> bool:
     source = a_folder(root)
     (source / "in.csv").write_bytes(content)
     try:
-        report = convert_csv(source / "in.csv", "d", source / "out")
+        report = import_file(source / "in.csv", "d", source / "out")
     except DataError:
         assert not (source / "out").exists()
         return False
