@@ -28,7 +28,7 @@ def soak(root: Path) -> tuple[str, bool]:
     # By another address: a driver attaches itself to a raylet of its own address, and dies with that.
     other = cluster.add_node(num_cpus=2, object_store_memory=100_000_000, node_ip_address="127.0.0.1")
     out, log = root / "board", root / "cluster.out"
-    settings = {**board_settings(root), "epochs": 40, "stopping_step": 40, "state": "INFO"}
+    settings = {**board_settings(root), "epochs": 150, "stopping_step": 150, "state": "INFO"}
     data, *_ = (settings.pop(key) for key in ("data_path", "topk", "valid_metric"))
     words = [
         sys.executable, "-m", "recbole_adaptau", "compare", "--dataset=board", f"--data-path={data}", "--models",
@@ -43,7 +43,9 @@ def soak(root: Path) -> tuple[str, bool]:
             under_way = [path for path in out.glob("runs/*/epochs.jsonl") if not RunFolder(path.parent).is_complete]
             if sum(path.read_bytes().count(b"\n") > 3 for path in under_way) >= 2:
                 killed = [path.parent.name for path in under_way]
-                psutil.Process(other.all_processes["raylet"][0].process.pid).kill()
+                raylet = psutil.Process(other.all_processes["raylet"][0].process.pid)
+                for lost in [raylet, *raylet.children(recursive=True)]:  # as a machine's end takes all
+                    lost.kill()
             time.sleep(0.2)
         code = process.wait(1500)
     finally:
@@ -62,4 +64,5 @@ def soak(root: Path) -> tuple[str, bool]:
         f"{', '.join(killed) or 'none'}; resumed from their folders: {', '.join(resumed) or 'none'}. "
         + "; ".join(errors)
     )
-    return told, code == 0 and len(rows) == len(MODELS) == len({row["method"] for row in rows}) and bool(killed)
+    whole = code == 0 and len(rows) == len(MODELS) == len({row["method"] for row in rows})
+    return told, whole and bool(killed) and bool(resumed)
