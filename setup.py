@@ -28,7 +28,7 @@ EXTRAS = {
     "tensorboard": ["tensorboard>=2.14"],
     "parquet": ["pyarrow>=14"],
     "faiss": ["faiss-cpu>=1.8"],
-    "ials": ["implicit>=0.7"],
+    "ials": ["implicit>=0.7.3"],
     "ncl": ["faiss-cpu>=1.8"],
 }
 UNPINNED = {

@@ -106,7 +106,7 @@ def _of_matrix(data: Any, user_ids: Sequence[Any] | None, item_ids: Sequence[Any
         if len(own) != size:
             raise DataError(f"{name}: {len(own)} ids, but the matrix has {size} {name.partition('_')[0]}s.")
         if own.duplicated().any():
-            raise DataError(f"{name}: {own[own.duplicated()].iloc[0]!r} is given twice.")
+            raise DataError(f"{name}: {_shown(own[own.duplicated()].iloc[0])} is given twice.")
         ids.append(_ids(own, name))
     if not matrix.nnz:
         raise DataError("the matrix has no interactions.")
@@ -160,5 +160,10 @@ def _numbers(values: pd.Series, column: str) -> pd.Series:
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise DataError(f"column {column}, row {row}: {values.iloc[row]!r} is not a number.")
+        raise DataError(f"column {column}, row {row}: {_shown(values.iloc[row])} is not a number.")
     return numbers
+
+
+def _shown(value: Any) -> str:
+    """As typed in Python; NumPy 2 would add the name of its type."""
+    return repr(value.item() if isinstance(value, np.generic) else value)

@@ -154,7 +154,7 @@ def _numbers(values: pd.Series, reader: Reader, kind: str, keep: NDArray[np.bool
 
 def _blank(values: pd.Series) -> NDArray[np.bool_]:
     missing = values.isna()
-    if values.dtype == object:
+    if not pd.api.types.is_numeric_dtype(values):
         missing |= values.astype(str).str.strip().isin(MISSING)
     return missing.to_numpy()
 

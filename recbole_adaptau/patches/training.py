@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from recbole.config import Config
 
 from ..errors import need
-from ..training.checkpoint import quoted
 
 
 def grad_scaler(original: Any, **options: Any) -> torch.amp.GradScaler:
@@ -42,6 +40,10 @@ def run_recbole(
     queue: Any = None,
 ) -> dict[str, Any]:
     """With `run_folder` in the result, where the configuration has one; our own functions add it themselves."""
+    from recbole.config import Config
+
+    from ..training.checkpoint import quoted
+
     settings = dict(config_dict or {})
     if "record_run" in settings or "local_rank" in settings:
         return dict(original(model, dataset, config_file_list, config_dict, saved, queue))

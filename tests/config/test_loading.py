@@ -80,7 +80,7 @@ BAD_SETTINGS = {
     "misspelt part": ({"recipe": ["popularity_prio"]}, "'popularity_prio' is not .*mean 'popularity_prior'"),
     "a part twice": ({"recipe": ["user_dropout", "user_dropout"]}, "names a part twice"),
     "recipe a number": ({"recipe": 3}, "recipe = 3: must be none, plus, or parts by name"),
-    "misspelt loss": ({"loss": "softmx"}, "loss = 'softmx' is not one of softmax.*mean 'softmax'"),
+    "misspelt loss": ({"loss": "softmx"}, "loss = 'softmx' is not one of .*softmax.*mean 'softmax'"),
     "misspelt key": ({"learning_rat": 0.1}, "No part of this program reads the option 'learning_rat'.*'learning_rate'"),
     "a key of another strategy": ({"tau": 0.2}, "tau = 0.2 has no effect with tau_strategy = adaptive_user"),
     "a key of a part": ({"item_neighbours": 5}, r"read by the part item_regression \(--recipe=\[item_regression\]"),

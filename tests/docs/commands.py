@@ -11,7 +11,7 @@ FILES = sorted(
     for pattern in ("README.md", "CONTRIBUTING.md", "docs/*.md", "dataset/README.md", "results/*/README.md")
     for path in ROOT.glob(pattern)
 )
-PROGRAMS = ("python", "make", "pip", "recbole-adaptau", "source", "torchrun")
+PROGRAMS = ("python", "make", "pip", "recbole-adaptau", "source", "torchrun", "uv")
 
 
 @dataclass(frozen=True)

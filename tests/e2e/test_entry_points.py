@@ -31,7 +31,7 @@ def test_recbole_finds_models_and_trainer_by_name():
 
 def test_recboles_own_run_recbole_trains_our_model_with_its_defaults():
     result = run_recbole(model="AdapTauMF", dataset="ml-100k", config_dict=dict(SHORT))
-    assert set(result) == {"best_valid_score", "valid_score_bigger", "best_valid_result", "test_result"}
+    assert set(result) == {"best_valid_score", "valid_score_bigger", "best_valid_result", "test_result", "run_folder"}
     assert result["best_valid_score"] == result["best_valid_result"]["ndcg@20"]
     assert {"recall@20", "ndcg@10", "hit@20"} <= set(result["test_result"])
     (folder,) = Path("runs/ml-100k/AdapTauMF").iterdir()

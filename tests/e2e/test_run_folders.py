@@ -1,6 +1,7 @@
 """Run folders: nobody else's, writable from the start, whole whatever happens to the disk."""
 
 import errno
+import json
 import logging
 import os
 import time
@@ -57,7 +58,7 @@ def test_a_folder_that_another_run_is_filling_is_left_alone(board):
         with pytest.raises(DataError, match="another process is filling run: wait for it, or give another run_folder"):
             elsewhere.submit(run, board, "run").result()
         assert os.listdir("run") == [".lock"]
-        first.config.write_text("model: AdapTauMF\ndataset: board\n")
+        first.config.write_text(json.dumps({"model": "AdapTauMF", "dataset": "board", **board}))
         with pytest.raises(DataError, match="another process is filling run"):
             elsewhere.submit(recbole_adaptau.resume, "run").result()
         assert sorted(os.listdir("run")) == [".lock", "config.yaml"]

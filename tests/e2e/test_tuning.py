@@ -119,7 +119,7 @@ def test_bad_ranges_are_named(text, algo, message):
         ("learning_rate choice [-1.0]", [], "learning_rate = -1.0: must be a number above 0"),
         ("learning_rate choice [0.1]", ["--algo", "bayes", "--nproc", "2"], "--algo bayes waits for each result"),
         ("learning_rate choice [0.1]", ["--early_stop", "3", "--nproc", "2"], "--early_stop waits for each result"),
-        ("learning_rate choice [0.1]", ["--max_evals", "0"], "must be at least 1"),
+        ("learning_rate choice [0.1]", ["--max_evals", "0"], "must be the number of trials, at least 1"),
         ("learning_rate choice [0.1]", ["--params_file", "none.test"], "there is no file"),
     ],
 )

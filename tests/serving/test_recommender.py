@@ -84,7 +84,7 @@ def test_models_of_any_precision_recommend(board, dtype, recipe):
     expected = Recommender.of(built.model, built.dataset).recommend("u1", 36)
     found = Recommender.of(built.model.to(dtype), built.dataset).recommend("u1", 36)
     scores = dict(zip(found["item"], found["score"], strict=True))
-    tolerance = 0.02 * expected["score"].abs().max() if dtype == torch.bfloat16 else 1e-5
+    tolerance = 0.02 * float(expected["score"].abs().max()) if dtype == torch.bfloat16 else 1e-5
     for item, score in zip(expected["item"], expected["score"], strict=True):
         assert scores[item] == pytest.approx(score, abs=tolerance)
     if dtype == torch.float64:

@@ -253,7 +253,7 @@ GIVEN = ["--model", "AdapTauMF", "--dataset", "ml-100k"]
         (["grid", *GIVEN, "--taus", "0.01"], "tau = 0.01 is below tau_min"),
         (["grid", *GIVEN, "--taus", "0.1", "--strategies", "adaptive"], "not among --strategies"),
         (["grid", "--model", "BPR", "--dataset", "ml-100k"], "grid varies tau, which BPR does not have"),
-        (["repeat", "--model", "BPR", "--dataset", "ml-100k"], "the reports need recall@20"),
+        (["repeat", "--model", "BPR", "--dataset", "ml-100k", "--topk=[10]"], "the reports need recall@20"),
         (["repeat", *GIVEN, "--protocol", "paper"], "needs data with a given split"),
         (["repeat", *GIVEN, "--config_files", "a.yaml"], "there is no file"),
         (["repeat", *GIVEN, "epochs=3"], "options are written --key=value"),

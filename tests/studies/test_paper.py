@@ -210,7 +210,7 @@ def test_sota_has_the_runs_of_the_leaderboard():
     want = replace(want, models=[*MODELS, "XSimGCL"])
     figure = sota.draw(want, [made(spec, stopped_by=None) for spec in sota.runs(want)])
     looks = {(line.get_marker(), line.get_color()) for line in figure.axes[0].lines}
-    assert len(looks) == len(MODELS) + 1, "every model can be told from the others"
+    assert len(looks) == len({*MODELS, "XSimGCL"}), "every model can be told from the others"
 
 
 def test_tables_from_nothing_and_pictures_from_planted_runs():
@@ -292,6 +292,5 @@ def test_bad_input_is_said_before_anything_is_trained_or_written(words, said, ca
     "words", [["tau-swep", "--quick"], ["tau-sweep", "--quick", "--taus"], ["tau-sweep", "--seeds", "x"]]
 )
 def test_what_the_parser_refuses(words, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == 2 and "error" in capsys.readouterr().err
+    assert main(words) == 2
+    assert "error" in capsys.readouterr().err

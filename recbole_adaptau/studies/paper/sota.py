@@ -1,5 +1,6 @@
 """Figure 5: accuracy against time an epoch and against time in all, beside RecBole's contrastive models."""
 
+import re
 from collections.abc import Sequence
 from statistics import mean
 
@@ -30,8 +31,13 @@ def table(asked: Asked, runs: Sequence[Run]) -> list[Row]:
             "best epoch": ", ".join(str(run["best_epoch"]) for run in group),
             "stopped by": ", ".join(run["stopped_by"] or "–" for run in group),
         }
-        for name, group in grouped(runs, lambda run: run["method"]).items()
+        for name, group in grouped(runs, _entry).items()
     ]
+
+
+def _entry(run: Run) -> str:
+    """The leaderboard's name of the model, with its recipe and loss."""
+    return re.sub(r"(-try\d+)?-seed\d+$", "", run["name"])
 
 
 def remarks(asked: Asked, runs: Sequence[Run]) -> list[str]:
