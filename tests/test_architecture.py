@@ -98,3 +98,11 @@ def test_the_top_level_is_a_handful_of_modules():
 @pytest.mark.parametrize("package", ["core", "recipe", "config", "model", "training"])
 def test_no_package_of_the_heart_imports_a_study(package):
     assert not [file for file, here, there in edges() if here == package and there in ("studies", "reporting", "cli")]
+
+
+def test_nothing_is_imported_that_python_3_10_does_not_have():
+    """What the standard library has since 3.11 or later, as far as one is tempted."""
+    later = {"typing.Self", "typing.Never", "typing.assert_never", "typing.override", "typing.NotRequired", "tomllib"}
+    later |= {"enum.StrEnum", "datetime.UTC", "itertools.batched", "contextlib.chdir", "warnings.deprecated"}
+    found = {f"{path.name}: {name}" for path in PACKAGE.rglob("*.py") for name in imported(path) if name in later}
+    assert found == set()

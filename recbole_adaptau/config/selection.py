@@ -1,11 +1,12 @@
 """Which interactions are positives, and which of them validate and test: plain settings for RecBole's longer ones."""
 
 from decimal import Decimal
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 from recbole.config import Config
 from recbole.utils import ModelType
+from typing_extensions import Self
 
 from ..core.settings import SettingsModel, setting
 from ..errors import OptionError

@@ -75,3 +75,8 @@ class Interactions(nn.Module):
         first = torch.cumsum(counts, 0) - counts
         position = torch.arange(len(rows), device=users.device) - first[rows] + self.indptr[users][rows]
         return rows, self.items[position]
+
+
+def diagonal(values: np.ndarray) -> sp.dia_array:
+    """A square matrix of zeros but for these values; SciPy 1.11 has no `diags_array`."""
+    return sp.dia_array((values[None], [0]), shape=(len(values), len(values)))

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from ..core.calibration import newton_step, nll_derivatives
 from ..core.epoch_view import EpochView
-from ..core.interactions import Interactions
+from ..core.interactions import Interactions, diagonal
 from ..core.settings import SettingsModel, setting
 from .base import PairScores, RecipePart, register_part
 
@@ -121,7 +121,7 @@ def neighbour_weights(interactions: Interactions, number: int) -> sp.csr_array:
         [n_items, n_items], float32; row i holds the coefficients of i's neighbours.
     """
     activity = np.maximum(interactions.user_counts.cpu().numpy(), 1.0)
-    columns = (sp.diags_array(activity**-0.25) @ interactions.matrix()).tocsc()
+    columns = (diagonal(activity**-0.25) @ interactions.matrix()).tocsc()
     squares = columns.power(2).sum(axis=0)
     penalty = squares[1:].mean()
     lengths = np.sqrt(np.where(squares > 0, squares, 1.0))

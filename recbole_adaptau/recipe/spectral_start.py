@@ -1,12 +1,11 @@
 """The tables start from the leading singular vectors of the training graph instead of from chance alone."""
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
-from ..core.interactions import Interactions
+from ..core.interactions import Interactions, diagonal
 from .base import RecipePart, register_part
 
 CHANCE = 0.1  # what is kept of a random start: it moves the columns that the data leaves empty
@@ -37,7 +36,7 @@ def spectral_rows(interactions: Interactions, size: int, seed: int) -> tuple[Ten
         Rows of length 1; 0 for padding and for who has no positive. Shape: [n_users, size], [n_items, size].
     """
     degrees = [counts.cpu().numpy().astype(float) for counts in (interactions.user_counts, interactions.item_counts)]
-    by_user, by_item = (sp.diags_array(np.maximum(degree, 1.0) ** -0.5) for degree in degrees)
+    by_user, by_item = (diagonal(np.maximum(degree, 1.0) ** -0.5) for degree in degrees)
     matrix = by_user @ interactions.matrix() @ by_item
     left, values, right = randomized_svd(matrix, min(size + 1, *matrix.shape), random_state=seed)
     # The pair to take out has the value 1. So has every part of the graph that hangs together by itself, and vectors of
