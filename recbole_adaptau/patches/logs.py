@@ -80,7 +80,7 @@ def init_logger(original: Any, config: Any) -> None:
     say(method_line(config))
 
 
-def _console(quiet: bool) -> logging.StreamHandler[Any]:
+def _console(quiet: bool) -> "logging.StreamHandler[Any]":  # as text: Python 3.10 knows no such type
     """Standard error: RecBole's whole log with date and level, or only what is meant to be shown."""
     console = logging.StreamHandler()
     form, date = "%(log_color)s%(asctime)-15s %(levelname)s  %(message)s", "%d %b %H:%M"
