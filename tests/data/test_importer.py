@@ -238,7 +238,7 @@ def changed(line: int, text: str) -> str:
         (b"user,item\na,x\nb,\xff\n", {}, "line 3: not UTF-8"),
         ("user,item\na,x\n".encode("utf-16"), {}, "this is UTF-16 text"),
         (b"PK\x03\x04....", {}, "a ZIP archive or an Excel workbook"),
-        (gzip.compress(CSV.encode() * 99)[:40], {}, "cannot be read"),
+        (gzip.compress(CSV.encode() * 99, mtime=0)[:40], {}, "cannot be read"),
         (b"PAR1....PAR1", {}, "not a whole Parquet file"),
         ('{"user": "a", "item": "x"}\n{"user": "b"\n', {}, "line 2: not JSON"),
         ('{"user": "a", "item": "x"}\n[1]\n', {}, "line 2: not a JSON object"),
