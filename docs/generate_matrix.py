@@ -106,6 +106,11 @@ def page() -> str:
         cells = [version, *told["versions"].values(), counts.get("passed", 0)]
         cells += [counts.get("failed", 0) + counts.get("error", 0), counts.get("skipped", 0)]
         lines.append(f"| {' | '.join(map(str, [*cells, told['minutes'], told['megabytes']]))} |")
+    lines += [
+        "",
+        "What a Python that was not run would install: `uv pip compile requirements.txt --python-version 3.14",
+        "--only-binary :all:` finds a wheel of every package for 3.14 (tried in November 2026).",
+    ]
     return "\n".join([*lines, ""])
 
 

@@ -34,7 +34,8 @@ def items_file(source: Path, name: str | None, known: set[str]) -> tuple[str, in
         )
     others = [column for column in reader.columns if column not in (item, title)]
     wanted = [item, *([title] if title else []), *others]
-    table = pd.concat([part.map(_cell) for part in reader.parts(wanted)] or [pd.DataFrame(columns=wanted)])
+    cleaned = [part.apply(lambda column: column.map(_cell)) for part in reader.parts(wanted)]
+    table = pd.concat(cleaned or [pd.DataFrame(columns=wanted)])
     usable = ~table[item].isin(MISSING) & ~table[item].duplicated()
     kept = table[usable]
     if not len(kept):
