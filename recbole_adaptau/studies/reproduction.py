@@ -136,7 +136,7 @@ def page(found: Sequence[Claim], pictures: Iterable[str], earlier: str = "") -> 
         "```",
         *(one.command for one in found),
         "```",
-        "This page, [reproduction.json](reproduction.json) and the pictures are made by "
+        "This page, `reproduction.json` and the pictures are made by "
         "`recbole-adaptau experiment reproduction RUN_FOLDER …`.",
     ]
     for file in pictures:
