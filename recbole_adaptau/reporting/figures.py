@@ -16,13 +16,32 @@ from .tables import METRICS, PROTOCOLS, methods, title
 
 
 def grid_figure(data: dict[str, Any]) -> Figure:
-    """Test NDCG@20 over tau as a line; what needs no tau as horizontal lines."""
-    figure, ((panel,),) = plots.panels(width=8, height=5)
+    """NDCG@20 over tau, on validation and on test; each strategy stands at the tau_0 it has found."""
+    figure, (panels,) = plots.panels(2, width=5.5, height=4.4)
+    for panel, part in zip(panels, ("valid", "test"), strict=True):
+        draw_grid(panel, data, part)
+    plots.legend_below(figure, panels[1])
+    seeds, done, asked = len(data["seeds"]), len(data["runs"]), data["runs_asked"]
+    return plots.titled(
+        figure,
+        f"{methods(data['runs'])} on {data['dataset']}, "
+        + (f"mean ± std of {seeds} seeds" if seeds > 1 else f"seed {data['seeds'][0]}")
+        + (f" ({done} of {asked} runs done)" if done < asked else "")
+        + f"\n{PROTOCOLS[data['protocol']]}",
+    )
+
+
+def draw_grid(panel: Any, data: dict[str, Any], part: str) -> None:
+    """A panel of `grid_figure`: NDCG@20 of the fixed temperatures as a line, of strategies as points at their tau_0.
+
+    Args:
+        part: valid or test.
+    """
     fixed = sorted((row for row in data["summary"] if row["tau"] is not None), key=lambda row: row["tau"])
     taus = [row["tau"] for row in fixed]
-    means = [row["test"]["ndcg@20"]["mean"] for row in fixed]
+    means = [row[part]["ndcg@20"]["mean"] for row in fixed]
     if fixed:
-        deviations = [row["test"]["ndcg@20"]["std"] or 0.0 for row in fixed]
+        deviations = [row[part]["ndcg@20"]["std"] or 0.0 for row in fixed]
         panel.errorbar(
             taus, means, deviations if any(deviations) else None, capsize=3, label="fixed tau", **plots.style(0)
         )
@@ -33,20 +52,14 @@ def grid_figure(data: dict[str, Any]) -> Figure:
         place = taus.index(data["best_fixed_tau"])
         plots.ring(panel, taus[place], means[place], f"best tau by validation ({taus[place]:g})")
     for number, row in enumerate((row for row in data["summary"] if row["tau"] is None), start=1):
-        mean, std = row["test"]["ndcg@20"]["mean"], row["test"]["ndcg@20"]["std"] or 0.0
-        look = plots.style(number, markers=False)
-        panel.axhline(mean, label=f"{row['strategy']}: {mean:.4f}", **look)
-        panel.axhspan(mean - std, mean + std, color=look["color"], alpha=0.12, lw=0)
-    panel.set_ylabel("test NDCG@20")
-    plots.legend_below(figure, panel)
-    seeds, done, asked = len(data["seeds"]), len(data["runs"]), data["runs_asked"]
-    return plots.titled(
-        figure,
-        f"{methods(data['runs'])} on {data['dataset']}, "
-        + (f"mean ± std of {seeds} seeds" if seeds > 1 else f"seed {data['seeds'][0]}")
-        + (f" ({done} of {asked} runs done)" if done < asked else "")
-        + f"\n{PROTOCOLS[data['protocol']]}",
-    )
+        mean, std = row[part]["ndcg@20"]["mean"], row[part]["ndcg@20"]["std"]
+        label = f"{row['strategy']}: {mean:.4f}"
+        if "tau_0" in row:
+            look = {**plots.style(number), "linestyle": "none", "ms": 9}
+            panel.errorbar(row["tau_0"], mean, std, capsize=3, label=f"{label} at {row['tau_0']:.3f}", **look)
+        else:
+            panel.axhline(mean, label=label, **plots.style(number, markers=False))
+    panel.set_ylabel(f"{'validation' if part == 'valid' else part} NDCG@20")
 
 
 def curves_figure(curves: Sequence[Curve]) -> Figure:

@@ -122,14 +122,20 @@ def test_every_report_names_the_method_that_ran():
     assert tuning.text(tuning.collected(about, trials)).startswith("# AdapTauMF+ on gowalla: 2 trials")
 
 
-def test_the_grid_figure_shows_each_tau_and_each_line():
-    figure = grid_figure(grid.collected(ABOUT, RUNS))
-    (panel,) = figure.axes
-    assert panel.get_xscale() == "log" and [text.get_text() for text in panel.get_xticklabels()] == ["0.1", "0.2"]
-    labels = panel.get_legend_handles_labels()[1]
-    assert set(labels) == {"fixed tau", "best tau by validation (0.1)", "adaptive: 0.2205"}
+def test_the_grid_figure_shows_each_tau_and_each_strategy():
+    found = [{**run, "tau_0": 0.15} if "tau" not in run["settings"] else run for run in RUNS]
+    figure = grid_figure(grid.collected(ABOUT, found))
+    valid, test = figure.axes
+    for panel, word, score in ((valid, "validation", 0.3), (test, "test", 0.2205)):
+        assert panel.get_ylabel() == f"{word} NDCG@20"
+        assert panel.get_xscale() == "log" and [text.get_text() for text in panel.get_xticklabels()] == ["0.1", "0.2"]
+        handles, labels = panel.get_legend_handles_labels()
+        of = dict(zip(labels, handles, strict=True))
+        assert set(of) == {"fixed tau", "best tau by validation (0.1)", f"adaptive: {score:.4f} at 0.150"}
+        (x,), (y,) = of[f"adaptive: {score:.4f} at 0.150"].lines[0].get_data()
+        assert (x, y) == pytest.approx((0.15, score))
     tables.write(Path("a.png"), figure)
-    tables.write(Path("b.png"), grid_figure(grid.collected(ABOUT, RUNS)))
+    tables.write(Path("b.png"), grid_figure(grid.collected(ABOUT, found)))
     assert Path("a.png").read_bytes() == Path("b.png").read_bytes() and not list(Path().glob("*.tmp"))
     grid_figure(grid.collected({**ABOUT, "runs_asked": 2}, [run for run in RUNS if "tau" not in run["settings"]]))
 
