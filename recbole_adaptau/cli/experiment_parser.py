@@ -214,7 +214,7 @@ def _add_board_arguments(command: argparse.ArgumentParser, name: str) -> None:
         command.add_argument(
             "--strategy",
             choices=ladder.STRATEGIES,
-            default="adaptive_user",
+            default="calibrated_user",
             help="temperature strategy that the parts are added to (default: %(default)s)",
         )
     else:

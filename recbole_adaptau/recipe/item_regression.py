@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from ..core.calibration import newton_step, nll_derivatives
 from ..core.epoch_view import EpochView
 from ..core.interactions import Interactions, diagonal
 from ..core.settings import SettingsModel, setting
@@ -25,8 +24,9 @@ TABLE_ITEMS = 11_500
 # Up to so many users times items h stands in a table, too, of 134 MB at most: every validation asks for all of it.
 TABLE_PAIRS = 1 << 25
 ITEMS_AT_ONCE = USERS_AT_ONCE = 256
-# Epochs from one step of the weight's calibration to the next: each costs about 6 % of an epoch.
-CALIBRATED_EVERY = 4
+# Weights that are tried on held-out positives, as multiples of the setting, and the epochs from one trial to the next.
+WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+CHOSEN_EVERY = 4
 
 
 @register_part("item_regression")
@@ -34,9 +34,10 @@ class ItemRegression(RecipePart):
     """`item_regression`: ranking adds w · h(u, i), h the prediction of the item from the user's other items.
 
     It is computed when it is first asked for. w is `regression_weight`; where the temperature strategy holds positives
-    out, w starts from it and is then the weight that minimises their softmax NLL as ranked, at (f + w h) / tau_0 +
-    added logits over the catalogue without the user's training positives. That is convex in w; every fourth epoch
-    makes one Newton step.
+    out, it is that times one of `WEIGHTS`, as ranks them best at (f + w h) / tau_0 + added logits over the catalogue
+    without the user's training positives. Best is the largest mean of 1 / log2(1 + rank), less half the standard error
+    of its difference from that of `regression_weight`, so that chance alone seldom moves w. It is chosen anew every
+    fourth epoch.
     """
 
     meaning = "ranking adds an item-item ridge regression over the nearest items"
@@ -45,7 +46,8 @@ class ItemRegression(RecipePart):
         item_neighbours: int = setting(100, "Nearest items that an item is regressed on, at most.", ge=1, le=1 << 16)
         regression_weight: float = setting(
             0.5,
-            "Weight of the regression beside the cosine, at the same temperature; with held-out positives, its start.",
+            "Weight of the regression beside the cosine, at the same temperature; with held-out positives, the middle "
+            "of the weights tried on them.",
             ge=0.0,
             le=1e6,
         )
@@ -58,10 +60,11 @@ class ItemRegression(RecipePart):
 
     @torch.no_grad()
     def calibrate(self, view: EpochView, tau_0: float) -> None:
-        if view.held_out is None or view.held_out.returned or view.epoch % CALIBRATED_EVERY != 1 or not self.weight:
+        if view.held_out is None or view.held_out.returned or view.epoch % CHOSEN_EVERY != 1:
             return
         users, items = view.embeddings
-        weight, derivatives = self.weight.item(), torch.zeros(2, dtype=torch.float64)
+        weights = [self.settings.regression_weight * multiple for multiple in WEIGHTS]
+        gains = []
         for who, what in view.held_out.parts():
             logits = torch.mm(users[who], items.T).div_(tau_0)
             if view.item_logits is not None:
@@ -69,8 +72,10 @@ class ItemRegression(RecipePart):
             logits[self.interactions.positives_of(who)] = -torch.inf
             regression = torch.zeros_like(logits)
             self.scores.add_to(regression, who, logits.new_full((len(who),), 1 / tau_0))
-            derivatives += nll_derivatives(weight, regression[:, 1:], what - 1, logits[:, 1:])
-        self.weight.fill_(newton_step(weight, derivatives))
+            gains.append(
+                torch.stack([_gains(torch.add(logits, regression, alpha=w)[:, 1:], what - 1) for w in weights])
+            )
+        self.weight.fill_(weights[surest(torch.cat(gains, 1), WEIGHTS.index(1.0))])
 
     @cached_property
     def scores(self) -> "RegressionScores":
@@ -78,6 +83,22 @@ class ItemRegression(RecipePart):
 
     def pair_scores(self) -> tuple[float, PairScores]:
         return self.weight.item(), self.scores
+
+
+def _gains(scores: Tensor, targets: Tensor) -> Tensor:
+    """1 / log2(1 + rank) of each row's target. Shape: [rows, items], [rows] → [rows]."""
+    ranks = (scores > scores.gather(1, targets.unsqueeze(1))).sum(1) + 1
+    return 1 / torch.log2(1 + ranks.double())
+
+
+def surest(gains: Tensor, default: int) -> int:
+    """The row with the largest mean, less half the standard error of its difference from row `default`.
+
+    Shape: gains [k, n] → a row's place.
+    """
+    differences = gains - gains[default]
+    errors = differences.std(1, correction=0) / gains.shape[1] ** 0.5
+    return int((differences.mean(1) - errors / 2).argmax())
 
 
 class RegressionScores(PairScores):

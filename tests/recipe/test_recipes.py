@@ -85,4 +85,12 @@ def test_a_recipe_is_not_for_recboles_own_models():
 def test_the_log_line_says_what_goes_beyond_the_paper():
     assert method_line(Config("AdapTauMF", "ml-100k")).endswith("beyond the paper: nothing")
     plus = method_line(Config("AdapTauMF", "ml-100k", config_dict={"recipe": "plus"}))
-    assert plus.startswith("method: AdapTauMF+: tau_strategy = adaptive_user") and all(name in plus for name in PARTS)
+    assert plus.startswith("method: AdapTauMF+: tau_strategy = calibrated_user") and all(name in plus for name in PARTS)
+
+
+def test_plus_has_the_calibrated_temperature_unless_another_is_asked_for():
+    of = {"recipe": "plus"}
+    assert Config("AdapTauMF", "ml-100k", config_dict=of)["tau_strategy"] == "calibrated_user"
+    assert Config("AdapTauMF", "ml-100k", config_dict={**of, "tau_strategy": "fixed"})["tau_strategy"] == "fixed"
+    parts = {"recipe": ["popularity_prior"]}
+    assert Config("AdapTauMF", "ml-100k", config_dict=parts)["tau_strategy"] == "adaptive_user"

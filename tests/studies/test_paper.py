@@ -166,7 +166,7 @@ def test_significance_pairs_users_and_seeds():
     def trained(spec):
         """The first place is a hit for everybody with Adap-tau, and as the others have it without."""
         hits = base.copy()
-        hits[:, 0] |= spec.varied["tau_strategy"] == "adaptive_user" and "recipe" not in spec.varied
+        hits[:, 0] |= spec.varied.get("tau_strategy") == "adaptive_user" and "recipe" not in spec.varied
         run = RunFolder(want.root / "runs" / spec.name)
         run.write_tested(
             {

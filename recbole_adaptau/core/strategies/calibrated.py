@@ -21,7 +21,7 @@ class _HeldOutSettings(SettingsModel):
     )
     held_out_most: int = setting(1024, "How many positives that are at most.", ge=1)
     held_out_until: float = setting(
-        0.75, "Share of the epochs after which they are trained on too; tau_0 stays from then on.", ge=0.0, le=1.0
+        0.4, "Share of the epochs after which they are trained on too; tau_0 stays from then on.", ge=0.0, le=1.0
     )
 
 

@@ -78,7 +78,7 @@ class Asked:
 
     def plus(self, seed: int, model: str | None = None) -> Spec:
         """A run with the recipe plus, which goes beyond the paper."""
-        return self.spec("plus", {"tau_strategy": "adaptive_user", "recipe": "plus", "seed": seed}, model, OURS)
+        return self.spec("plus", {"recipe": "plus", "seed": seed}, model, OURS)
 
     def compared(self, seed: int) -> list[Spec]:
         """No norm, the grid, both adaptive strategies, and the recipe plus."""

@@ -28,7 +28,7 @@ def table(asked: Asked, runs: Sequence[Run]) -> list[Row]:
             settings = group[0]["settings"]
             paper = None if goes_beyond(group[0]) else reported(model, asked.dataset, settings["tau_strategy"])
             made = (
-                [run for run in mine if run["settings"]["tau_strategy"] == "fixed"]
+                [run for run in mine if run["settings"].get("tau_strategy") == "fixed"]
                 if name == TITLES["fixed"]
                 else group
             )
