@@ -62,7 +62,8 @@ def _experiment(words: list[str]) -> None:
 def _paper(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
     need_matplotlib()
     refuse_twice("--seeds", args.seeds)
-    refuse_twice("--taus", getattr(args, "taus", None) or [])
+    for option in ("taus", *paper.SEARCHED):
+        refuse_twice(f"--{option}", getattr(args, option.replace("-", "_"), None) or [])
     given = given_settings(args.config_files, rest, TAKEN | TAKEN_BY_PAPER)
     if args.output is None:
         kind = "quick" if args.quick else args.protocol
