@@ -68,7 +68,9 @@ def add_arguments(command: argparse.ArgumentParser, experiment: Experiment) -> N
             help=f"shares of noise, from 0 to 1 (default: {listed(experiment.shares)})",
         )
     for name, values in experiment.searched.items():
-        command.add_argument(f"--{name}", type=float, nargs="+", help=f"{SEARCHED[name]} (default: {listed(values)})")
+        command.add_argument(
+            f"--{name}", type=float, nargs="*", help=f"{SEARCHED[name]}; none for no search (default: {listed(values)})"
+        )
     command.add_argument("--quick", action="store_true", help=f"a small version on {QUICK_DATASET} in minutes")
     command.add_argument("--agreement", metavar="SENTENCE", help="a sentence for the page on agreement with the paper")
 
@@ -92,6 +94,7 @@ def asked_of(args: argparse.Namespace, experiment: Experiment, given: dict[str, 
         if not 0 <= share <= 1:
             raise OptionError(f"--shares {share}: a share of noise lies between 0 and 1.")
     searched = experiment.quick_searched if args.quick else experiment.searched
+    said = {name: getattr(args, name.replace("-", "_")) for name in searched}
     return Asked(
         models=args.model,
         dataset=args.dataset or QUICK_DATASET,
@@ -101,7 +104,7 @@ def asked_of(args: argparse.Namespace, experiment: Experiment, given: dict[str, 
         shares=shares,
         given=given | quoted({"protocol": args.protocol, "data_path": args.data_path}),
         protocol=args.protocol,
-        searched={name: getattr(args, name.replace("-", "_")) or values for name, values in searched.items()},
+        searched={name: values if said[name] is None else said[name] for name, values in searched.items()},
     )
 
 

@@ -1,11 +1,12 @@
 """From finished runs to rows: means over seeds, and the best of a grid."""
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ...reporting.tables import over_seeds
 from .base import Run
 
+Grouped = TypeVar("Grouped")
 # The paper's names of our strategies.
 TITLES = {
     "none": "No norm",
@@ -21,9 +22,9 @@ TITLES = {
 ASSUMED_GAP = ", gap assumed"
 
 
-def grouped(runs: Sequence[Run], key: Callable[[Run], Hashable]) -> dict[Any, list[Run]]:
-    """Runs by a key, in the order in which the keys appear."""
-    groups: dict[Any, list[Run]] = {}
+def grouped(runs: Sequence[Grouped], key: Callable[[Grouped], Hashable]) -> dict[Any, list[Grouped]]:
+    """Runs, or what stands for them, by a key, in the order in which the keys appear."""
+    groups: dict[Any, list[Grouped]] = {}
     for run in runs:
         groups.setdefault(key(run), []).append(run)
     return groups
