@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
 from recbole_adaptau.cli.experiment import main
+from recbole_adaptau.cli.experiment_parser import parser
 from recbole_adaptau.core.closed_form import global_tau
 from recbole_adaptau.core.epoch_view import EpochView
 from recbole_adaptau.core.interactions import Interactions
@@ -195,6 +196,14 @@ def test_strategies_search_the_baselines_settings_on_validation():
     assert strategies.draw(want, runs).axes[0].get_xticklabels()[2].get_text().startswith("C-tau\ntau = 0.3\n")
 
 
+def test_an_option_without_values_is_no_search():
+    experiment = EXPERIMENTS["strategies"]
+    for words, starts in (([], experiment.quick_searched["starts"]), (["--starts"], []), (["--starts", "0.3"], [0.3])):
+        args, _ = parser().parse_known_args(["strategies", "--quick", *words])
+        found = command.asked_of(args, experiment, {}).searched
+        assert found == {**experiment.quick_searched, "starts": starts}
+
+
 def test_noise_global_compares_under_the_same_noise():
     want = Asked(["AdapTauMF"], "yelp2018", [1], 8, (0.1, 0.3), (0.2, 0.1))
     runs = [
@@ -281,8 +290,9 @@ def test_gradient_says_where_it_peaks_and_whether_lemma_3_may_be_used():
     assert "the exact curve peaks at 0.020, the bound at 1.000" in peaks
     assert f"1 + 1024 items at {gradient.CURVE[20]:.3f}" in peaks
     assert "Lemma 3 does not hold" in premise and "tau_0 / 2 = 0.085" in premise and "0.280 of the softmax" in premise
-    calm = [{**run, "measured": {**run["measured"], "sigma": 0.02, "sigma_positive": 0.08}} for run in runs]
-    assert "Lemma 3 may hold" in gradient.remarks(want, calm)[-1]
+    for sigma, word in ((0.084, "may hold"), (0.086, "does not hold")):  # tau_0 is 0.17
+        calm = [{**run, "measured": {**run["measured"], "sigma": 0.02, "sigma_positive": sigma}} for run in runs]
+        assert f"Lemma 3 {word}" in gradient.remarks(want, calm)[-1]
     assert EXPERIMENTS["gradient"].taus[0] == EXPERIMENTS["gradient"].quick_taus[0] == gradient.CURVE[0] == 0.02
 
 
