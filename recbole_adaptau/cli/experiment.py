@@ -14,7 +14,7 @@ from ..files import need_parent
 from ..model import AdapTauRecommender
 from ..reporting import curves, tables
 from ..runs import pool
-from ..studies import grid, ladder, plugin, repeat, reproduction, temperature
+from ..studies import grid, ladder, plugin, repeat, reproduction, reproduction_page, temperature
 from ..studies.leaderboard.entries import common as common_settings
 from ..studies.paper import EXPERIMENTS
 from ..studies.paper import command as paper
@@ -62,7 +62,8 @@ def _experiment(words: list[str]) -> None:
 def _paper(args: argparse.Namespace, rest: list[str], words: list[str]) -> None:
     need_matplotlib()
     refuse_twice("--seeds", args.seeds)
-    refuse_twice("--taus", getattr(args, "taus", None) or [])
+    for option in ("taus", *paper.SEARCHED):
+        refuse_twice(f"--{option}", getattr(args, option.replace("-", "_"), None) or [])
     given = given_settings(args.config_files, rest, TAKEN | TAKEN_BY_PAPER)
     if args.output is None:
         kind = "quick" if args.quick else args.protocol
@@ -176,7 +177,7 @@ def _reproduction(args: argparse.Namespace) -> None:
     text = args.output / "REPRODUCTION.md"
     earlier = text.read_text(encoding="utf-8") if text.is_file() else ""
     tables.write(args.output / "reproduction.json", json.dumps(reproduction.as_json(found), indent=1) + "\n")
-    tables.write(text, reproduction.page(found, pictures, earlier))
+    tables.write(text, reproduction_page.page(found, pictures, earlier))
     print(f"written to {args.output}")
 
 

@@ -141,7 +141,8 @@ def parser() -> argparse.ArgumentParser:
             "reproduction",
             "the paper's main table from finished and unfinished runs",
             "Compare runs of the paper's method (--protocol=paper, no recipe) with the paper's main table; write\n"
-            "REPRODUCTION.md, reproduction.json and, with --reference, pictures of our curves and the authors'.",
+            "REPRODUCTION.md, reproduction.json and, with --reference, pictures of our curves and the authors'.\n"
+            "Runs with --protocol=honest and otherwise the same settings are a column beside them.",
         )
     )
     command = add(
@@ -161,7 +162,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_reproduction_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("run_folder", nargs="+", metavar="RUN_FOLDER", help="runs with --protocol=paper")
+    command.add_argument("run_folder", nargs="+", metavar="RUN_FOLDER", help="runs with --protocol=paper, or honest")
     command.add_argument("--reference", type=Path, metavar="CSV", help="the authors' curves, to be drawn beside ours")
     place = Path("runs/experiment/reproduction")
     command.add_argument("--output", type=Path, default=place, help="folder (default: %(default)s)")

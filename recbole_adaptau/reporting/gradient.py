@@ -1,5 +1,6 @@
 """The quantities behind tau_0, computed from all scores instead of by a closed form."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -8,12 +9,14 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 from torch import Tensor
 
-from ..core.closed_form import expected_gradient
+from ..core.closed_form import all_pair_moments, expected_gradient, positive_moments
 from ..core.epoch_view import EpochView
 
 # Users whose whole softmax is computed, spread evenly over the active ones: enough for three digits of a mean.
 USERS = 2048
 CHUNK = 256
+# Items that stand for the catalogue in a row of training: the paper's number of negatives.
+SAMPLED = 1024
 # Where a temperature is looked for.
 LOWEST, HIGHEST, STEPS = 0.01, 2.0, 40
 
@@ -44,10 +47,43 @@ def gradient(view: EpochView, tau: float | Tensor, users: Tensor) -> dict[str, f
     return {"exact": expected_gradient(mass, taus, m).mean().item(), "bound": bound, "mass": mean}
 
 
+@torch.no_grad()
+def sampled_gradient(view: EpochView, tau: float, users: Tensor) -> dict[str, float]:
+    """The same over the items of a row of training: one positive of each user and `SAMPLED` items drawn uniformly.
+
+    E_u[2 / (r tau) s_u (1 − s_u)], s_u the softmax mass of the positive and r the length of the row. All rows have the
+    same drawn items; one that is the row's own positive is left out. The draw is the same at every temperature.
+    """
+    everybody, items = view.embeddings
+    data, generator = view.interactions, torch.Generator().manual_seed(0)
+    places = (torch.rand(len(users), generator=generator).to(users.device) * data.user_counts[users]).long()
+    positives = data.items[data.indptr[users] + places]
+    drawn = (torch.randperm(data.n_real_items, generator=generator)[:SAMPLED] + 1).to(users.device)
+    added = items.new_zeros(len(items)) if view.item_logits is None else view.item_logits.to(items)
+    parts = []
+    for rows, own in zip(users.split(CHUNK), positives.split(CHUNK), strict=True):
+        positive = (everybody[rows] * items[own]).sum(1, keepdim=True) / tau + added[own].unsqueeze(1)
+        others = everybody[rows] @ items[drawn].T / tau + added[drawn]
+        others = others.masked_fill(drawn == own.unsqueeze(1), -torch.inf)
+        parts.append(torch.cat([positive, others], dim=1).double().softmax(dim=1)[:, 0])
+    mass = torch.cat(parts)
+    found = expected_gradient(mass, torch.full_like(mass, tau), 1 + len(drawn))
+    return {"sampled": found.mean().item(), "sampled_mass": mass.mean().item()}
+
+
+def score_deviations(view: EpochView) -> dict[str, float]:
+    """Standard deviations of the scores over all pairs and over the training positives, which Lemma 3 bounds."""
+    users, items = view.embeddings
+    data = view.interactions
+    _, everything = all_pair_moments(users[data.active_users], items[1:])
+    _, positive = positive_moments(users, items, data.users, data.items)
+    return {"sigma": math.sqrt(everything), "sigma_positive": math.sqrt(positive)}
+
+
 def gradient_curve(view: EpochView, taus: NDArray[np.float64]) -> dict[str, list[float]]:
-    """`gradient` at each temperature, the embeddings staying what they are."""
+    """`gradient` and `sampled_gradient` at each temperature, the embeddings staying what they are."""
     users = chosen_users(view)
-    points = [gradient(view, float(tau), users) for tau in taus]
+    points = [gradient(view, float(tau), users) | sampled_gradient(view, float(tau), users) for tau in taus]
     return {"tau": [float(tau) for tau in taus], **{key: [point[key] for point in points] for key in points[0]}}
 
 

@@ -1,7 +1,7 @@
 """The paper's main table from run folders: what a run reached, what the paper has, and whether that is reproduced."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ from recbole.config import Config
 from ..config.keys import idle_keys, not_compared
 from ..errors import DataError, OptionError
 from ..reporting.curves import Curve, read_references, read_runs
-from ..reporting.tables import table
 from ..runs.folder import RunFolder
 from ..training.checkpoint import config_settings, plain
 from .paper.summary import TITLES
@@ -18,8 +17,8 @@ from .published import reported
 
 # Both figures must be at least this share of the paper's.
 ENOUGH = 0.99
-# Whatever stands below this line of the page is written by hand, and kept.
-BY_HAND = "## The other claims"
+# May differ between a run and the same one under the other protocol: data, and when is validated and stopped.
+OF_PROTOCOL = frozenset(("protocol", "benchmark_filename", "data_path", "eval_step", "stopping_step"))
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,7 @@ class Claim:
         command: What repeats it.
         minutes: Of training and validation, on the machine it ran on.
         folder: Where the run is.
+        honest_recall20, honest_ndcg20: On test, of a run with the same settings and protocol = honest; None without it.
     """
 
     dataset: str
@@ -51,6 +51,13 @@ class Claim:
     minutes: float
     version: str
     folder: Path
+    honest_recall20: float | None = None
+    honest_ndcg20: float | None = None
+
+    @property
+    def cell(self) -> tuple[str, str, int]:
+        """Where it stands in the table: dataset, backbone, and place of the strategy."""
+        return self.dataset, self.model, list(TITLES).index(self.strategy)
 
     @property
     def verdict(self) -> str:
@@ -61,21 +68,57 @@ class Claim:
 
 
 def claims(folders: Sequence[str | Path]) -> list[Claim]:
-    """What run folders say about the main table, complete or not, in the table's order."""
-    found = [_claim(RunFolder.existing(folder)) for folder in folders]
-    order = list(TITLES)
-    return sorted(found, key=lambda one: (one.dataset, one.model, order.index(one.strategy), one.preset))
+    """What run folders say about the main table, complete or not, in the table's order.
+
+    A folder with protocol = honest adds its figures to the claim with the same settings.
+    """
+    runs = [RunFolder.existing(folder) for folder in folders]
+    settings = {run.path: run.settings() for run in runs}
+    honest = [run for run in runs if settings[run.path].get("protocol") == "honest"]
+    found = [_claim(run, settings[run.path]) for run in runs if run not in honest]
+    for run in honest:
+        figures = _honest_figures(run, settings[run.path])
+        differences = [_differences(settings[run.path], settings[one.folder]) for one in found]
+        if [] not in differences:
+            nearest = min(differences, key=len, default=["there is none"])
+            raise DataError(
+                f"{run.path} has protocol = honest, but no given run with protocol = paper has the same settings (the "
+                f"nearest differs: {', '.join(nearest[:5])}). Add that run, or leave the folder out."
+            )
+        found = [
+            one if different else replace(one, honest_recall20=figures["recall@20"], honest_ndcg20=figures["ndcg@20"])
+            for one, different in zip(found, differences, strict=True)
+        ]
+    return sorted(found, key=lambda one: (*one.cell, one.preset))
 
 
-def _claim(run: RunFolder) -> Claim:
-    settings = run.settings()
+def _honest_figures(run: RunFolder, settings: Mapping[str, Any]) -> dict[str, float]:
+    _paper_figures(run, settings)
+    if not run.is_complete:
+        raise DataError(f"{run.path} has not been tested yet: leave the folder out until the run is complete.")
+    return dict(run.read_result()["test_result"])
+
+
+def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Settings that both have, with other values; what only one has, the version of the other did not know."""
+    keys = sorted((one.keys() & other.keys()) - not_compared() - OF_PROTOCOL)
+    return [f"{key} = {one[key]} and {other[key]}" for key in keys if one[key] != other[key]]
+
+
+def _paper_figures(run: RunFolder, settings: Mapping[str, Any]) -> tuple[float, float]:
+    """The paper's recall@20 and NDCG@20 of such a run."""
     model, dataset, strategy = settings["model"], settings["dataset"], str(settings.get("tau_strategy"))
     paper = reported(model, dataset, strategy)
-    if paper is None or settings.get("protocol") != "paper" or settings.get("recipe", "none") != "none":
+    if paper is None or settings.get("protocol") not in ("paper", "honest") or settings.get("recipe", "none") != "none":
         raise DataError(
             f"{run.path} is {model} on {dataset} with tau_strategy = {strategy}, recipe = {settings.get('recipe')} and "
             f"protocol = {settings.get('protocol')}: the paper's table has no such figure. Leave the folder out."
         )
+    return paper
+
+
+def _claim(run: RunFolder, settings: Mapping[str, Any]) -> Claim:
+    paper = _paper_figures(run, settings)
     records = run.read_epochs()
     measured = [record for record in records if record.get("valid_result")]
     if not measured:
@@ -84,7 +127,7 @@ def _claim(run: RunFolder) -> Claim:
     best = max(measured, key=lambda record: float(record["valid_result"][chooser]))
     seconds = sum(record["train_seconds"] + (record.get("valid_seconds") or 0.0) for record in records)
     return Claim(
-        dataset, model, strategy,
+        settings["dataset"], settings["model"], settings["tau_strategy"],
         best["valid_result"]["recall@20"], best["valid_result"]["ndcg@20"], *paper,
         len(records), best["epoch"], run.is_complete, [settings["seed"]], settings.get("preset") or "none",
         _command(settings), seconds / 60, run.read_environment().get("versions", {}).get("recbole_adaptau", "?"),
@@ -106,44 +149,6 @@ def _command(settings: Mapping[str, Any]) -> str:
     other = {key: value for key, value in settings.items() if key not in ignored and usual.get(key) != value}
     words = [f"--{key}={value}" for key, value in {**given, **other}.items() if key != "data_path"]
     return " ".join(["recbole-adaptau train", f"-m {model} -d {dataset}", *words])
-
-
-def page(found: Sequence[Claim], pictures: Iterable[str], earlier: str = "") -> str:
-    """The report; what was written by hand into an earlier one stays. `pictures` are file names."""
-    rows = [
-        [
-            one.dataset, one.model.removeprefix("AdapTau"), TITLES[one.strategy], one.preset,
-            f"{one.paper_recall20:.4f} / {one.paper_ndcg20:.4f}", f"{one.recall20:.4f} / {one.ndcg20:.4f}",
-            f"{100 * (one.recall20 / one.paper_recall20 - 1):+.1f} % / "
-            f"{100 * (one.ndcg20 / one.paper_ndcg20 - 1):+.1f} %",
-            f"{one.best_epoch} of {one.epochs}", ", ".join(map(str, one.seeds)), f"{one.minutes:.0f}",
-            f"**{one.verdict}**",
-        ]
-        for one in found
-    ]  # fmt: skip
-    head = ["dataset", "backbone", "strategy", "preset", "paper", "ours", "difference", "best epoch", "seed", "minutes"]
-    lines = [
-        "# What of the paper is reproduced",
-        "",
-        "Recall@20 / NDCG@20. **Protocol `paper`: validation is the test set and chooses the epoch**, as in the "
-        f"published figures. Reproduced means that both figures are at least {100 * ENOUGH:.0f} % of the paper's. "
-        "Epochs count from 0. Minutes are of one core that other work may have shared.",
-        "",
-        "## The main table",
-        *table([*head, "verdict"], rows),
-        "",
-        "The commands, in this order:",
-        "```",
-        *(one.command for one in found),
-        "```",
-        "This page, `reproduction.json` and the pictures are made by "
-        "`recbole-adaptau experiment reproduction RUN_FOLDER …`.",
-    ]
-    for file in pictures:
-        title = " ".join(Path(file).stem.split("-")[1:])
-        lines += ["", f"Our run, epoch by epoch, and the authors' log ({title}):", "", f"![{title}]({file})"]
-    _, line, kept = earlier.partition(f"\n{BY_HAND}")
-    return "\n".join([*lines, ""]) + (line + kept)
 
 
 def overlays(found: Sequence[Claim], reference: Path) -> dict[str, list[Curve]]:

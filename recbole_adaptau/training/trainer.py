@@ -46,13 +46,21 @@ class AdapTauTrainer(Trainer):
     def _build_optimizer(self, **kwargs: Any) -> torch.optim.Optimizer:
         learner = self.learner.lower()
         if kwargs or learner not in ("adam", "row_adam"):
-            return super()._build_optimizer(**kwargs)
+            return super()._build_optimizer(**{"params": self._parameters(), **kwargs})
         if learner == "row_adam":
-            return RowAdam(self.model.parameters(), lr=self.learning_rate)
+            return RowAdam(self._parameters(), lr=self.learning_rate)
         # One pass over the tables instead of a dozen; the same numbers to rounding.
-        return torch.optim.Adam(
-            self.model.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True
-        )
+        return torch.optim.Adam(self._parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True)
+
+    def _parameters(self) -> list[Any]:
+        """What is learned; a strategy with a rate of its own is a group of its own."""
+        strategy = self.model.strategy
+        if strategy.learning_rate is None:
+            return list(self.model.parameters())
+        own = list(strategy.parameters())
+        others = [parameter for parameter in self.model.parameters() if not any(parameter is one for one in own)]
+        rate = strategy.learning_rate
+        return [{"params": others}, {"params": own, "lr": rate, "initial_lr": rate}]
 
     def sync_grad_loss(self) -> Any:
         return ranks.zero_of_all(self.model)
@@ -83,9 +91,9 @@ class AdapTauTrainer(Trainer):
 
     def _begin_epoch(self, epoch_idx: int) -> dict[str, float]:
         """The epoch's learning rate and temperatures; returns what is worth recording of them."""
-        rate = self.learning_rate * learning_rate_factor(self.config["lr_schedule"], epoch_idx, self.epochs)
+        factor = learning_rate_factor(self.config["lr_schedule"], epoch_idx, self.epochs)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = group.get("initial_lr", self.learning_rate) * factor
         state = self.model.begin_epoch(epoch_idx)
         # Each rank drew items of its own for the users' losses and quantiles.
         ranks.share([*self.model.strategy.buffers(), *self.model.loss.buffers()])
@@ -98,7 +106,7 @@ class AdapTauTrainer(Trainer):
         for name, value in state.items():
             self.tensorboard.add_scalar(f"Temperature/{name}", value, epoch_idx)
         self.wandblogger.log_metrics({**state, "train_step": epoch_idx}, head="train")
-        return {**state, "learning_rate": rate}
+        return {**state, "learning_rate": self.learning_rate * factor}
 
 
 # What AdapTauLightGCN has on ml-100k, the smallest data it was tried on.

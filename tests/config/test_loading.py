@@ -74,6 +74,14 @@ BAD_SETTINGS = {
     "run folder a number": ({"run_folder": 123}, "run_folder = 123: must be a path"),
     "no strategy": ({"tau_strategy": None}, "tau_strategy = None: it needs a value"),
     "learned with the positive elsewhere": ({"tau_strategy": "learned", "positive_tau": "tau_0"}, "learns one temp"),
+    "a temperature that learns at no rate": (
+        {"tau_strategy": "learned", "tau_learning_rate": 0.0},
+        "tau_learning_rate = 0.0: must be a number above 0; leave it out for learning_rate",
+    ),
+    "a rate of a temperature that learns nothing": (
+        {"tau_learning_rate": 0.1},
+        "tau_learning_rate = 0.1 has no effect with tau_strategy = adaptive_user",
+    ),
     "misspelt protocol": ({"protocol": "honset"}, "protocol = 'honset'.*mean 'honest'"),
     "paper protocol without a given split": ({"protocol": "paper"}, "needs data with a given split"),
     "misspelt recipe": ({"recipe": "pluss"}, "recipe: 'pluss' is not one of none, plus.*mean 'plus'"),

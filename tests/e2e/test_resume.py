@@ -24,6 +24,10 @@ VARIANTS = {
         "AdapTauMF",
         {"tau_strategy": "learned_user", "num_negatives": 9, "negative_distribution": "popularity"},
     ),
+    "learned_user at its own rate": (
+        "AdapTauMF",
+        {"tau_strategy": "learned_user", "tau_learning_rate": 0.003, "lr_schedule": "linear", "num_negatives": 9},
+    ),
     "fixed per_row": ("AdapTauMF", {"tau_strategy": "fixed", **PER_ROW}),
     "none shared": ("AdapTauMF", {"tau_strategy": "none", "num_negatives": 20}),
     "calibrated_user shared": (

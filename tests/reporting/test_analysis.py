@@ -10,9 +10,10 @@ from recbole_adaptau.core.epoch_view import EpochView
 from recbole_adaptau.core.interactions import Interactions
 from recbole_adaptau.errors import DataError
 from recbole_adaptau.reporting import best_tau, half_mass_tau
+from recbole_adaptau.reporting import gradient as gradient_module
 from recbole_adaptau.reporting.analysis import rank_correlation
 from recbole_adaptau.reporting.figures import tenths
-from recbole_adaptau.reporting.gradient import chosen_users, gradient, masses
+from recbole_adaptau.reporting.gradient import chosen_users, gradient, masses, sampled_gradient, score_deviations
 from recbole_adaptau.runs.significance import compare
 
 
@@ -52,6 +53,41 @@ def test_masses_gradient_and_bound(seed, tau):
     m = view.interactions.n_real_items
     assert found["exact"] == pytest.approx((2 / (m * tau) * expected * (1 - expected)).mean(), rel=1e-3, abs=1e-7)
     assert found["exact"] <= found["bound"] * (1 + 1e-6) + 1e-12  # Jensen
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 1000), st.floats(0.02, 1.5), st.sampled_from([3, 7, 1024]))
+def test_the_gradient_of_a_row_of_training(seed, tau, drawn):
+    view = planted(seed)
+    users, items = (side.double() for side in view.embeddings)
+    data, chosen = view.interactions, chosen_users(view)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gradient_module, "SAMPLED", drawn)
+        found = sampled_gradient(view, tau, chosen)
+    generator = torch.Generator().manual_seed(0)
+    shares = torch.rand(len(chosen), generator=generator)
+    others = (torch.randperm(data.n_real_items, generator=generator)[:drawn] + 1).tolist()
+    expected = []
+    for user, share in zip(chosen.tolist(), shares.tolist(), strict=True):
+        own = data.items[data.users == user].tolist()
+        positive = own[int(share * len(own))]
+        row = [positive, *(item for item in others if item != positive)]
+        weights = np.exp((items[row] @ users[user]).numpy() / tau)
+        expected.append(weights[0] / weights.sum())
+    mass = np.array(expected)
+    assert found["sampled_mass"] == pytest.approx(mass.mean(), rel=1e-3)
+    assert found["sampled"] == pytest.approx((2 / ((1 + len(others)) * tau) * mass * (1 - mass)).mean(), rel=1e-3)
+
+
+def test_deviations_of_scores():
+    view = planted(5)
+    users, items = (side.double() for side in view.embeddings)
+    data = view.interactions
+    scores = users[1:] @ items[1:].T
+    found = score_deviations(view)
+    assert found["sigma"] == pytest.approx(scores[data.active_users - 1].std(correction=0).item(), rel=1e-6)
+    positive = (users[data.users] * items[data.items]).sum(1)
+    assert found["sigma_positive"] == pytest.approx(positive.std(correction=0).item(), rel=1e-5)
 
 
 @settings(max_examples=4, deadline=None)

@@ -2,15 +2,23 @@
 
 import csv
 import io
+import math
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn.functional import normalize
 
 from recbole_adaptau.cli.experiment import main
+from recbole_adaptau.cli.experiment_parser import parser
+from recbole_adaptau.core.closed_form import global_tau
+from recbole_adaptau.core.epoch_view import EpochView
+from recbole_adaptau.core.interactions import Interactions
 from recbole_adaptau.recipe import method_name
 from recbole_adaptau.reporting.tables import as_csv, as_markdown
 from recbole_adaptau.runs import runner
@@ -21,7 +29,10 @@ from recbole_adaptau.studies.leaderboard.entries import FIRST_SEED, MODELS, entr
 from recbole_adaptau.studies.paper import (
     EXPERIMENTS,
     Asked,
+    approximation,
+    command,
     fairness,
+    gradient,
     magnitude,
     noise_global,
     norm_ablation,
@@ -31,6 +42,8 @@ from recbole_adaptau.studies.paper import (
     tau_sweep,
 )
 from recbole_adaptau.studies.paper.base import eval_step
+from recbole_adaptau.training.checkpoint import quoted
+from tests.helpers import build
 
 NAMES = {
     "norm-ablation", "strategies", "tau-sweep", "magnitude", "fairness", "noise-global", "noise-local", "gradient",
@@ -40,7 +53,7 @@ NAMES = {
 
 def asked(name, **more):
     experiment = EXPERIMENTS[name]
-    chosen = {"taus": experiment.taus, "shares": experiment.shares, **more}
+    chosen = {"taus": experiment.taus, "shares": experiment.shares, "searched": experiment.searched, **more}
     return Asked(models=experiment.models, dataset="ml-100k", seeds=[1, 2], epochs=experiment.epochs, **chosen)
 
 
@@ -145,6 +158,52 @@ def test_strategies_count_the_whole_grid_as_its_cost_and_show_the_paper():
     assert strategies.table(want, runs[:1])[0]["temperature"] == "No norm" and strategies.table(want, []) == []
 
 
+def test_strategies_search_the_baselines_settings_on_validation():
+    searched = {"starts": (0.1, 0.3), "tau-rates": (1e-3, 1e-4), "reg-weights": (1e-2,)}
+    want = Asked(["AdapTauMF"], "ml-1m", [1, 2], 8, (0.2,), searched=searched)
+    specs = strategies.runs(want)
+    by_strategy = Counter(spec.varied["tau_strategy"] for spec in specs if spec.varied["seed"] == 1)
+    assert by_strategy == {
+        "none": 2, "fixed": 1, "learned": 5, "learned_user": 5, "adaptive": 1, "adaptive_user": 2
+    }  # fmt: skip
+    # The seeds' mean decides: of C-tau a start of 0.3 at 1e-4; of Cu-tau and No norm the settings of all rows. What
+    # tests best has no say.
+    scores = {
+        ("learned", 0.3, 1e-4): (0.1, 0.9),
+        ("learned", 0.1, 1e-3): (0.8, 0.0),
+        ("learned_user", None, None): (1, 1),
+    }
+
+    def trained(spec):
+        settings = spec.varied
+        point = settings["tau_strategy"], settings.get("tau"), settings.get("tau_learning_rate")
+        if settings["tau_strategy"] == "none":
+            return made(spec, valid=-settings.get("reg_weight", 0.0), recall=0.1, seconds=10.0)
+        return made(spec, valid=scores.get(point, (0, 0))[settings["seed"] - 1], recall=0.2, seconds=10.0)
+
+    runs = [trained(spec) for spec in specs]
+    rows = {row["temperature"]: row for row in strategies.table(want, runs)}
+    assert list(rows) == [
+        "No norm", "Grid search, tau = 0.2", "C-tau, tau = 0.3, tau_learning_rate = 0.0001", "Cu-tau", "Adap-tau_0",
+        "Adap-tau", "AdapTauMF+",
+    ]  # fmt: skip
+    assert [row["runs a seed"] for row in rows.values()] == [2, 1, 5, 5, 1, 1, 1]
+    assert rows["Cu-tau"]["seconds a seed"] == "50.0" and rows["Cu-tau"]["recall@20"] == {"mean": 0.2, "std": 0.0}
+    assert (
+        "reg_weight = 0.01"
+        in strategies.table(want, [run for run in runs if "reg_weight" in run["settings"]])[0]["temperature"]
+    )
+    assert strategies.draw(want, runs).axes[0].get_xticklabels()[2].get_text().startswith("C-tau\ntau = 0.3\n")
+
+
+def test_an_option_without_values_is_no_search():
+    experiment = EXPERIMENTS["strategies"]
+    for words, starts in (([], experiment.quick_searched["starts"]), (["--starts"], []), (["--starts", "0.3"], [0.3])):
+        args, _ = parser().parse_known_args(["strategies", "--quick", *words])
+        found = command.asked_of(args, experiment, {}).searched
+        assert found == {**experiment.quick_searched, "starts": starts}
+
+
 def test_noise_global_compares_under_the_same_noise():
     want = Asked(["AdapTauMF"], "yelp2018", [1], 8, (0.1, 0.3), (0.2, 0.1))
     runs = [
@@ -152,10 +211,103 @@ def test_noise_global_compares_under_the_same_noise():
         for spec in noise_global.runs(want)
     ]
     rows = noise_global.table(want, runs)
-    assert [row["noise"] for row in rows] == ["0 %", "0 %", "10 %", "10 %", "20 %", "20 %"]
+    assert [row["noise"] for row in rows] == [f"{share} %" for share in (0, 10, 20) for _ in range(3)]
+    assert [row["temperature"] for row in rows[:3]] == ["Grid search", "Adap-tau", "Adap-tau, gap assumed"]
     # A small tau validates best without much noise, a large one with it; Adap-tau shows its tau_0.
-    assert [row["tau, or tau_0"] for row in rows] == [0.1, 0.17, 0.1, 0.17, 0.3, 0.17]
-    assert rows[4]["paper, yelp2018"] == "0.0703 / 0.0584" and rows[5]["paper, yelp2018"] == "0.0717 / 0.0593"
+    assert [row["tau, or tau_0"] for row in rows] == [0.1, 0.17, 0.17, 0.1, 0.17, 0.17, 0.3, 0.17, 0.17]
+    assert [row["paper, yelp2018"] for row in rows[6:]] == ["0.0703 / 0.0584", *["0.0717 / 0.0593"] * 2]
+    lines = [line.get_label() for line in noise_global.draw(want, runs).axes[1].lines]
+    assert lines == ["best tau of the grid", "tau_0 of Adap-tau", "tau_0 of Adap-tau, gap assumed"]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1])
+def test_an_assumed_gap_holds_in_every_epoch_and_raises_tau_0_with_noise(board, share):
+    want = Asked(["AdapTauMF"], "board", [1], 6, shares=(0.1,), given=quoted({**board, "metrics": ["NDCG"]}))
+    by_noise = {
+        spec.varied.get("noise_ratio", 0.0): spec
+        for spec in noise_global.runs(want)
+        if "tau_startup_epochs" in spec.varied
+    }
+    model = build("AdapTauMF", by_noise[share].settings(Path("run"))).model
+    data = model.interactions
+    assert len(data) == 480 * (1 + share)
+    colours = (torch.arange(49) - 1) % 4
+    buyers = torch.zeros(49, 4).index_put_((data.items, colours[data.users]), torch.ones(len(data)), accumulate=True)
+    with torch.no_grad():  # everybody points to the colour
+        model.user_embedding.weight[1:] = torch.eye(8)[colours[1:]]
+        model.item_embedding.weight[1:] = torch.eye(8)[buyers.argmax(1)[1:]]
+    assert model.view().gap > 0.3
+    for epoch in (0, 5):
+        tau_0 = model.begin_epoch(epoch)["tau_0"]
+        assert tau_0 == pytest.approx(0.7 / math.log(48 * 48 / (2 * len(data))))
+
+
+def test_approximation_also_counts_only_users_above_the_authors_quantile():
+    """Two users have 2 positives, one 3, nine 4: the 20 % quantile is 3.2, so that nine count."""
+    rng, generator = np.random.default_rng(1), torch.Generator().manual_seed(1)
+    users, items = (normalize(torch.randn(number, 5, generator=generator)) for number in (13, 21))
+    users[4:] = normalize(users[4:] + 2)  # so that the gap is positive: items 11 to 20 are liked
+    items[11:] = normalize(items[11:] + 1)
+    sizes = [2, 2, 3, *[4] * 9]
+    pairs = [(user, item) for user, size in enumerate(sizes, 1) for item in rng.permutation(10)[:size] + 11]
+    rows, columns = np.array(pairs).T
+    view = EpochView(0, lambda: (users, items), Interactions(rows, columns, 13, 21))
+    upper = approximation.upper_view(view)
+    assert view.log_ratio == pytest.approx(math.log(12 * 20 / (2 * 43)))
+    assert upper.log_ratio == pytest.approx(math.log(9 * 20 / (2 * 36)))
+    scores, kept = (users.double() @ items.double().T).numpy(), rows > 3
+    gap = scores[rows[kept], columns[kept]].mean() - scores[4:, 1:].mean()
+    variances = scores[rows[kept], columns[kept]].var() - scores[4:, 1:].var()
+    assert gap > 0.1
+    found, ratio = approximation.closed_forms(upper), upper.log_ratio
+    assert found["simplified"] == pytest.approx(gap / ratio, rel=1e-4)
+    assert found["with_variances"] == pytest.approx(global_tau(gap, ratio, 0.0, math.inf, variances), rel=1e-3)
+    want = asked("approximation")
+    measured = dict.fromkeys(approximation.COLUMNS, 0.1) | {f"{key}_upper": tau for key, tau in found.items()}
+    row = approximation.table(want, [made(approximation.runs(want)[0], measured=measured)])[0]
+    assert row["simplified, users above the 20 % quantile"]["mean"] == found["simplified"]
+
+
+def test_gradient_says_where_it_peaks_and_whether_lemma_3_may_be_used():
+    want = asked("gradient", taus=(0.02, 0.1, 0.2))
+
+    def trained(spec):
+        tau = spec.varied.get("tau")
+        measured = {"exact": -abs((tau or 0) - 0.1), "sampled": tau or 0, "bound": 1.0, "mass": 0.28}
+        measured |= {"sampled_mass": 0.9, "sigma": 0.24, "sigma_positive": 0.2}
+        if tau is None:
+            points = np.arange(40.0)
+            measured["curve"] = {"tau": gradient.CURVE.tolist(), "exact": (-points).tolist()}
+            measured["curve"] |= {"bound": points.tolist(), "sampled": np.minimum(points, 20.0).tolist()}
+        return made(spec, valid=tau or 0.0, measured=measured)
+
+    runs = [trained(spec) for spec in gradient.runs(want)]
+    rows = gradient.table(want, runs)
+    assert [row["trained at"] for row in rows] == ["tau = 0.02", "tau = 0.1", "tau = 0.2", "Adap-tau_0"]
+    assert (rows[2]["mean gradient, 1 + 1024 items"], rows[2]["sigma of scores"]) == (0.2, 0.24)
+    _, peaks, premise = gradient.remarks(want, runs)
+    assert "at tau = 0.1 over the catalogue and at tau = 0.2 over 1 + 1024 items" in peaks
+    assert "the exact curve peaks at 0.020, the bound at 1.000" in peaks
+    assert f"1 + 1024 items at {gradient.CURVE[20]:.3f}" in peaks
+    assert "Lemma 3 does not hold" in premise and "tau_0 / 2 = 0.085" in premise and "0.280 of the softmax" in premise
+    for sigma, word in ((0.084, "may hold"), (0.086, "does not hold")):  # tau_0 is 0.17
+        calm = [{**run, "measured": {**run["measured"], "sigma": 0.02, "sigma_positive": sigma}} for run in runs]
+        assert f"Lemma 3 {word}" in gradient.remarks(want, calm)[-1]
+    assert EXPERIMENTS["gradient"].taus[0] == EXPERIMENTS["gradient"].quick_taus[0] == gradient.CURVE[0] == 0.02
+
+
+def test_a_measurement_that_an_earlier_version_has_left_is_repeated_if_it_lacks_something(monkeypatch):
+    calls = []
+    experiment = replace(
+        EXPERIMENTS["gradient"], measure=lambda run: calls.append(run) or dict.fromkeys(gradient.MEASURED, 0.5)
+    )
+    monkeypatch.setattr(command, "SavedRun", str)
+    folder = Path("out/run")
+    folder.mkdir(parents=True)
+    (folder / "gradient.json").write_text('{"exact": 1.0}')
+    for _ in range(2):
+        (run,) = command.with_measures(experiment, [{"folder": "run"}], Path("out"))
+        assert run["measured"] == dict.fromkeys(gradient.MEASURED, 0.5) and len(calls) == 1
 
 
 def test_significance_pairs_users_and_seeds():
@@ -271,6 +423,9 @@ def test_csv_and_markdown_hold_the_same_table():
         (["tau-sweep", "--quick", "--taus", "0", "0.1"], "tau = 0.0: must be a number at least 0.0001"),
         (["tau-sweep", "--quick", "--taus", "0.01"], "tau = 0.01 is below tau_min"),
         (["tau-sweep", "--quick", "--taus", "0.1", "0.1"], "--taus: 0.1 is given twice"),
+        (["strategies", "--quick", "--tau-rates", "0.1", "0.1"], "--tau-rates: 0.1 is given twice"),
+        (["strategies", "--quick", "--tau-rates", "0"], "tau_learning_rate = 0.0: must be a number above 0"),
+        (["strategies", "--quick", "--starts", "0.01"], "tau = 0.01 is below tau_min"),
         (["noise-global", "--quick", "--shares", "1.5"], "--shares 1.5: a share of noise lies between 0 and 1"),
         (["noise-local", "--quick", "--shares", "-0.1"], "--shares -0.1: a share of noise"),
         (["fairness", "--quick", "--epochs", "0"], "--epochs 0: must be at least 1"),

@@ -1,6 +1,7 @@
 """The paper's main table from run folders: the figures, the verdicts, the commands, and what is written by hand."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,13 @@ import yaml
 from recbole.config import Config
 
 from recbole_adaptau.cli.experiment import main
-from recbole_adaptau.studies import reproduction
+from recbole_adaptau.studies import reproduction, reproduction_page
 from recbole_adaptau.training.checkpoint import config_settings, plain
 
 PAPER = {"protocol": "paper", "preset": "authors"}
 
 
-def run(folder, figures, model="AdapTauMF", complete=False, **settings):
+def run(folder, figures, model="AdapTauMF", complete=False, tested=None, **settings):
     """A run folder on Gowalla with (recall, NDCG) after each second epoch."""
     Path("data/gowalla").mkdir(parents=True, exist_ok=True)
     parts = {"paper": ["fit", "test", "test"], "honest": ["train", "valid", "test"]}
@@ -32,7 +33,7 @@ def run(folder, figures, model="AdapTauMF", complete=False, **settings):
         lines.append({"epoch": 2 * number + 1, "train_seconds": 30.0, "valid_seconds": 60.0, "valid_result": valid})
     (place / "epochs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     if complete:
-        (place / "result.json").write_text("{}")
+        (place / "result.json").write_text(json.dumps({"test_result": tested or {}}))
     return folder
 
 
@@ -81,7 +82,7 @@ def test_rows_stand_in_the_papers_order_and_handwriting_stays(capsys):
     assert made[1]["recall20"] == 0.17 and made[1]["paper_ndcg20"] == 0.1386 and made[1]["seeds"] == [2020]
     assert [path.name for path in Path("out").glob("*.png")] == ["reproduction-gowalla-MF-adaptive.png"]
     page = Path("out/REPRODUCTION.md")
-    by_hand = f"\n{reproduction.BY_HAND}\nWritten by hand.\n"
+    by_hand = f"\n{reproduction_page.BY_HAND}\nWritten by hand.\n"
     page.write_text(page.read_text() + by_hand)
     before = page.read_text()
     assert main(call) == 0
@@ -91,7 +92,7 @@ def test_rows_stand_in_the_papers_order_and_handwriting_stays(capsys):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"protocol": "honest"}, "protocol = honest: the paper's table has no such figure"),
+        ({"protocol": "honest", "recipe": "plus"}, "protocol = honest: the paper's table has no such figure"),
         ({"recipe": "plus"}, "recipe = plus"),
         ({"tau_strategy": "calibrated"}, "tau_strategy = calibrated"),
     ],
@@ -106,3 +107,80 @@ def test_a_run_without_a_figure_is_refused(capsys):
     run("new", [])
     assert main(["reproduction", "new", "--output", "out"]) == 2
     assert "new has validated no epoch yet" in capsys.readouterr().err
+
+
+TESTED = {"recall@20": 0.17, "ndcg@20": 0.14}
+
+
+def honest(folder, **more):
+    return run(folder, [(0.5, 0.5)], complete=True, tested=TESTED, protocol="honest", **more)
+
+
+def test_the_honest_protocol_stands_beside_the_same_settings(capsys):
+    run("slow", [(0.18, 0.15)], seed=1, eval_step=5)
+    run("other", [(0.17, 0.14)], seed=2)
+    run("strategy", [(0.16, 0.13)], tau_strategy="adaptive", seed=1)
+    honest("apart", seed=1, eval_step=2, stopping_step=9)  # when is validated may differ
+    assert main(["reproduction", "slow", "apart", "other", "strategy", "--output", "out"]) == 0, capsys.readouterr().err
+    made = {(row["strategy"], *row["seeds"]): row for row in json.loads(Path("out/reproduction.json").read_text())}
+    assert len(made) == 3
+    found = made["adaptive_user", 1]
+    # The test figures; its validation has chosen the epoch and says nothing of the test set.
+    assert (found["honest_recall20"], found["honest_ndcg20"]) == (0.17, 0.14)
+    for key in (("adaptive_user", 2), ("adaptive", 1)):
+        assert made[key]["honest_recall20"] is None and made[key]["honest_ndcg20"] is None
+    page = Path("out/REPRODUCTION.md").read_text()
+    lines = page.splitlines()
+    head = next(line for line in lines if line.startswith("| dataset")).split(" | ")
+    place = head.index("ours, `honest`")
+    cells = {
+        tuple(line.split(" | ")[2:3] + line.split(" | ")[9:10]): line.split(" | ")
+        for line in lines
+        if "authors" in line
+    }
+    assert cells["Adap-tau", "1"][place] == "0.1700 / 0.1400" and cells["Adap-tau", "2"][place] == "–"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"user_beta": 0.7}, "the nearest differs: user_beta = 0.7 and 0.125"),
+        ({"seed": 5}, "the nearest differs: seed = 5 and 2020"),
+    ],
+)
+def test_an_honest_run_with_other_settings_is_refused(settings, message, capsys):
+    run("one", [(0.18, 0.15)])
+    honest("apart", **settings)
+    assert main(["reproduction", "one", "apart", "--output", "out"]) == 2
+    assert message in capsys.readouterr().err and not Path("out").exists()
+    assert main(["reproduction", "apart", "--output", "out"]) == 2
+    assert "there is none" in capsys.readouterr().err
+
+
+def test_an_honest_run_without_a_test_figure_is_refused(capsys):
+    run("one", [(0.18, 0.15)])
+    run("apart", [(0.18, 0.15)], protocol="honest")
+    assert main(["reproduction", "one", "apart", "--output", "out"]) == 2
+    assert "apart has not been tested yet" in capsys.readouterr().err
+
+
+def test_cells_without_a_run_are_marked_and_orders_compared():
+    found = reproduction.claims(
+        [
+            run("a", [(0.17, 0.13)], tau_strategy="adaptive"),
+            run("b", [(0.18, 0.15)]),
+            run("c", [(0.18, 0.12)], seed=1),  # the better of both counts
+            run("d", [(0.18, 0.14)], tau_strategy="fixed", tau=0.1),
+            run("e", [(0.18, 0.14)], model="AdapTauLightGCN"),
+        ]
+    )
+    page = reproduction_page.page(found, ())
+    rows = [line for line in page.splitlines() if line.startswith(("| gowalla", "| ml-1m"))]
+    assert len(rows) == 24 + 1 and sum(line.endswith("| not run |") for line in rows) == 24 - 4
+    assert "| ml-1m | LightGCN | Cu-tau | – | 0.2582 / 0.2357 | – |" in page
+    # Paper: .1506, .1399, .1386.
+    assert reproduction_page.orders(found)[1:-1] == [
+        "- gowalla, MF: paper Adap-tau > Grid search > Adap-tau_0; ours the same."
+    ]
+    worse = [replace(one, ndcg20=0.1) if one.strategy == "fixed" else one for one in found]
+    assert "ours Adap-tau > Adap-tau_0 > Grid search." in reproduction_page.orders(worse)[1]

@@ -66,6 +66,37 @@ def test_the_optimiser_is_the_asked_one(board, learner):
     assert bool(group.get("fused")) == (learner == "adam")
 
 
+@pytest.mark.parametrize("learner", ["adam", "row_adam", "sgd"])
+@pytest.mark.parametrize("strategy", ["learned", "learned_user"])
+def test_a_learned_temperature_can_have_a_rate_of_its_own(board, learner, strategy):
+    settings = {**board, "tau_strategy": strategy, "learner": learner, "epochs": 4, "lr_schedule": "linear"}
+    settings |= {"learning_rate": 0.08}
+    (plain,) = trainer_of(build("AdapTauMF", settings)).optimizer.param_groups
+    assert plain["lr"] == 0.08
+    built = build("AdapTauMF", {**settings, "tau_learning_rate": 0.002})
+    trainer = trainer_of(built)
+    tables, own = trainer.optimizer.param_groups
+    assert {id(one) for one in own["params"]} == {id(one) for one in built.model.strategy.parameters()}
+    assert len(tables["params"]) == 2 and (tables["lr"], own["lr"]) == (0.08, 0.002)
+    assert bool(own.get("fused")) == (learner == "adam")
+    state = trainer._begin_epoch(3)
+    assert tables["lr"] == state["learning_rate"] == pytest.approx(0.02) and own["lr"] == pytest.approx(0.0005)
+    trainer.tensorboard.close()
+
+
+def test_a_slow_temperature_stays_near_its_start(board):
+    """A step of Adam is about as long as the rate, so that 8 batches move log(tau − tau_min) by at most 8 of them."""
+    found = {}
+    for rate in (None, 1e-4):
+        settings = {**board, "tau_strategy": "learned", "tau": 0.3, "learning_rate": 0.05, "tau_learning_rate": rate}
+        built = build("AdapTauMF", settings)
+        trainer = trainer_of(built)
+        trainer._train_epoch(built.train, 0)
+        found[rate] = abs(built.model.strategy.raw.item() - math.log(0.28))
+        trainer.tensorboard.close()
+    assert 0 < found[1e-4] < 8.1e-4 and found[None] > 0.05
+
+
 def test_a_loss_that_is_no_number_says_what_to_change(board):
     trainer = trainer_of(build("AdapTauMF", {**board, "learning_rate": 0.5}))
     trainer._check_nan(torch.tensor(3.0))

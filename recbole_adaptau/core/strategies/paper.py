@@ -36,6 +36,8 @@ class TemperatureStrategy(Component):
 
     # Whether tau_0 is computed from training positives alone: a run compares it with validation positives at its end.
     closed_form = False
+    # The rate at which the optimiser changes its parameters; None for that of the model.
+    learning_rate: float | None = None
 
     tau_0: Tensor
     tau_u: Tensor | None
@@ -139,8 +141,16 @@ def _bounded_exp(raw: Tensor) -> Tensor:
 class LearnedTau(FixedTau):
     """`learned` (C-tau): one temperature learned by gradient descent, tau = tau_min + exp(raw)."""
 
+    class Settings(FixedTau.Settings):
+        tau_learning_rate: Annotated[float, Field(gt=0.0, le=1e3)] | None = setting(
+            None,
+            "Learning rate of the temperature's own parameters, under the same lr_schedule; None for learning_rate.",
+            wanted="a number above 0; leave it out for learning_rate",
+        )
+
     def __init__(self, n_users: int, embedding_size: int, settings: Any = None):
         super().__init__(n_users, embedding_size, settings)
+        self.learning_rate = self.settings.tau_learning_rate
         # The start must lie above the lower bound for the logarithm to exist.
         start = max(self.settings.tau - self.settings.tau_min, 1e-3)
         self.raw = nn.Parameter(torch.tensor(math.log(start)))

@@ -27,6 +27,7 @@ class Asked:
     Attributes:
         taus: The temperatures of the grid.
         shares: Shares of noise.
+        searched: Values to be searched on validation, by the names of `Experiment.searched`.
         epochs: Of every run; 0 for as many as the settings of each model say.
         given: Settings for every run, strings quoted; they win over the experiment's own.
         root: The folder that the runs' folders are in.
@@ -41,6 +42,7 @@ class Asked:
     given: Mapping[str, Any] = field(default_factory=dict)
     protocol: str = "honest"
     root: Path = Path()
+    searched: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def model(self) -> str:
@@ -86,7 +88,13 @@ class Asked:
         return [self.strategy("none", seed), *self.grid(seed), *adaptive, self.plus(seed)]
 
 
-SHORT = {"noise_ratio": "noise", "noise_groups": "groups", "normalization": ""}
+SHORT = {
+    "noise_ratio": "noise",
+    "noise_groups": "groups",
+    "normalization": "",
+    "tau_learning_rate": "rate",
+    "tau_startup_epochs": "assumed_gap",
+}
 
 
 def _in_name(value: Any) -> str:
@@ -114,8 +122,10 @@ class Experiment:
         draw: The picture, once all runs are finished.
         remarks: Markdown lines below the table: the paper's figures, tests, conclusions.
         measure: What to compute once from each finished run's folder, and keep there; found as run["measured"].
+        measured: What `measure` gives for every run; a measurement kept by an earlier version without it is repeated.
         models: Which models it is for unless others are asked for.
         epochs, taus, shares: Defaults; the quick ones are for ml-100k. 0 epochs: as the settings of each model say.
+        searched: Options whose values are searched on validation, beside tau; likewise with quick ones.
         several_models: Whether it takes more than one.
         any_model: Whether it takes models without a temperature, too.
     """
@@ -127,6 +137,7 @@ class Experiment:
     draw: Callable[[Asked, Sequence[Run]], Figure] | None = None
     remarks: Callable[[Asked, Sequence[Run]], list[str]] = no_remarks
     measure: Callable[[SavedRun], dict[str, Any]] | None = None
+    measured: tuple[str, ...] = ()
     models: tuple[str, ...] = ("AdapTauMF",)
     several_models: bool = False
     any_model: bool = False
@@ -136,3 +147,5 @@ class Experiment:
     quick_taus: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
     quick_shares: tuple[float, ...] = ()
+    searched: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    quick_searched: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

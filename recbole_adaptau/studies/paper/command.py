@@ -24,6 +24,12 @@ from .base import Asked, Experiment, Run
 from .summary import goes_beyond
 
 QUICK_DATASET = "ml-100k"
+# Options for values that are searched on validation.
+SEARCHED = {
+    "starts": "temperatures where C-tau and Cu-tau start",
+    "tau-rates": "their learning rates (tau_learning_rate)",
+    "reg-weights": "L2 of No norm (reg_weight)",
+}
 
 
 def listing() -> str:
@@ -61,6 +67,10 @@ def add_arguments(command: argparse.ArgumentParser, experiment: Experiment) -> N
             nargs="+",
             help=f"shares of noise, from 0 to 1 (default: {listed(experiment.shares)})",
         )
+    for name, values in experiment.searched.items():
+        command.add_argument(
+            f"--{name}", type=float, nargs="*", help=f"{SEARCHED[name]}; none for no search (default: {listed(values)})"
+        )
     command.add_argument("--quick", action="store_true", help=f"a small version on {QUICK_DATASET} in minutes")
     command.add_argument("--agreement", metavar="SENTENCE", help="a sentence for the page on agreement with the paper")
 
@@ -83,6 +93,8 @@ def asked_of(args: argparse.Namespace, experiment: Experiment, given: dict[str, 
     for share in shares:
         if not 0 <= share <= 1:
             raise OptionError(f"--shares {share}: a share of noise lies between 0 and 1.")
+    searched = experiment.quick_searched if args.quick else experiment.searched
+    said = {name: getattr(args, name.replace("-", "_")) for name in searched}
     return Asked(
         models=args.model,
         dataset=args.dataset or QUICK_DATASET,
@@ -92,6 +104,7 @@ def asked_of(args: argparse.Namespace, experiment: Experiment, given: dict[str, 
         shares=shares,
         given=given | quoted({"protocol": args.protocol, "data_path": args.data_path}),
         protocol=args.protocol,
+        searched={name: values if said[name] is None else said[name] for name, values in searched.items()},
     )
 
 
@@ -120,6 +133,7 @@ def carry_out(args: argparse.Namespace, given: dict[str, Any], command: str) -> 
         "epochs": asked.epochs,
         "taus": list(asked.taus),
         "shares": list(asked.shares),
+        "searched": {name: list(values) for name, values in asked.searched.items()},
         "given": {key: configs[0][key] for key in given},
         "runs_asked": len(specs),
         "agreement": args.agreement or _earlier_agreement(output / f"{name}.json"),
@@ -149,9 +163,11 @@ def with_measures(experiment: Experiment, records: Sequence[Run], root: Path) ->
     runs = []
     for record in records:
         kept = root / record["folder"] / f"{experiment.name}.json"
-        if not kept.is_file():
+        measured = _read_json(kept) if kept.is_file() else {}
+        if not kept.is_file() or not measured.keys() >= set(experiment.measured):
             tables.write(kept, experiment.measure(SavedRun(root / record["folder"])))
-        runs.append({**record, "measured": _read_json(kept)})
+            measured = _read_json(kept)
+        runs.append({**record, "measured": measured})
     return runs
 
 

@@ -1,11 +1,12 @@
 """From finished runs to rows: means over seeds, and the best of a grid."""
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ...reporting.tables import over_seeds
 from .base import Run
 
+Grouped = TypeVar("Grouped")
 # The paper's names of our strategies.
 TITLES = {
     "none": "No norm",
@@ -17,9 +18,13 @@ TITLES = {
 }
 
 
-def grouped(runs: Sequence[Run], key: Callable[[Run], Hashable]) -> dict[Any, list[Run]]:
-    """Runs by a key, in the order in which the keys appear."""
-    groups: dict[Any, list[Run]] = {}
+# Behind the name of a strategy whose mu+ − mu is assumed instead of measured.
+ASSUMED_GAP = ", gap assumed"
+
+
+def grouped(runs: Sequence[Grouped], key: Callable[[Grouped], Hashable]) -> dict[Any, list[Grouped]]:
+    """Runs, or what stands for them, by a key, in the order in which the keys appear."""
+    groups: dict[Any, list[Grouped]] = {}
     for run in runs:
         groups.setdefault(key(run), []).append(run)
     return groups
@@ -32,24 +37,26 @@ def goes_beyond(run: Run) -> bool:
 
 def label(run: Run) -> str:
     """The paper's name of a run's strategy, or the method's where it goes beyond the paper."""
-    return run["method"] if goes_beyond(run) else TITLES[run["settings"]["tau_strategy"]]
+    if goes_beyond(run):
+        return str(run["method"])
+    settings = run["settings"]
+    return TITLES[settings["tau_strategy"]] + (ASSUMED_GAP if "tau_startup_epochs" in settings else "")
 
 
 def best_of_grid(runs: Sequence[Run]) -> list[Run]:
-    """Of runs at fixed temperatures those of the tau that validates best on average over its seeds."""
-    by_tau = grouped(runs, lambda run: run["settings"]["tau"])
+    """Of runs that differ in what is searched (tau, say) those that validate best on average over their seeds."""
+    points = grouped(runs, lambda run: repr({key: run["settings"][key] for key in run["settings"] if key != "seed"}))
     bigger = runs[0]["valid_score_bigger"]
 
     def score(group: list[Run]) -> float:
         return sum(run["best_valid_score"] for run in group) / len(group)
 
-    return (max if bigger else min)(by_tau.values(), key=score)
+    return (max if bigger else min)(points.values(), key=score)
 
 
 def chosen(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Runs of one model and dataset by the paper's names, the grid standing with its best tau only."""
-    groups = grouped(runs, label)
-    return {name: best_of_grid(group) if name == TITLES["fixed"] else group for name, group in groups.items()}
+    """Runs of one model and dataset by the paper's names; where something was searched, the best of the search only."""
+    return {name: best_of_grid(group) for name, group in grouped(runs, label).items()}
 
 
 def figures_of(runs: Sequence[Run]) -> dict[str, Any]:
