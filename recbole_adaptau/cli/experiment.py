@@ -170,13 +170,14 @@ def _reproduction(args: argparse.Namespace) -> None:
     from ..reporting.figures import curves_figure
 
     need_parent(args.output, "--output")
-    found = reproduction.claims(args.run_folder)
-    pictures = reproduction.overlays(found, args.reference) if args.reference else {}
-    for file, drawn in pictures.items():
+    report = args.output / "reproduction.json"
+    found = reproduction.with_earlier(reproduction.claims(args.run_folder), report)
+    for file, drawn in (reproduction.overlays(found, args.reference) if args.reference else {}).items():
         tables.write(args.output / file, curves_figure(drawn))
+    pictures = sorted(picture.name for picture in args.output.glob("reproduction-*.png"))
     text = args.output / "REPRODUCTION.md"
     earlier = text.read_text(encoding="utf-8") if text.is_file() else ""
-    tables.write(args.output / "reproduction.json", json.dumps(reproduction.as_json(found), indent=1) + "\n")
+    tables.write(report, json.dumps(reproduction.as_json(found), indent=1) + "\n")
     tables.write(text, reproduction_page.page(found, pictures, earlier))
     print(f"written to {args.output}")
 

@@ -142,7 +142,8 @@ def parser() -> argparse.ArgumentParser:
             "the paper's main table from finished and unfinished runs",
             "Compare runs of the paper's method (--protocol=paper, no recipe) with the paper's main table; write\n"
             "REPRODUCTION.md, reproduction.json and, with --reference, pictures of our curves and the authors'.\n"
-            "Runs with --protocol=honest and otherwise the same settings are a column beside them.",
+            "Runs with --protocol=honest and otherwise the same settings are a column beside them. Rows of an\n"
+            "earlier report in the same folder stay, unless the same cell, preset and seed are given again.",
         )
     )
     command = add(

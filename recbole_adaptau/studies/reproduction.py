@@ -1,7 +1,8 @@
 """The paper's main table from run folders: what a run reached, what the paper has, and whether that is reproduced."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ class Claim:
         complete: Whether the run has ended; if not, its figures are those so far.
         command: What repeats it.
         minutes: Of training and validation, on the machine it ran on.
-        folder: Where the run is.
+        folder: Where the run is; None for a claim of an earlier report.
         honest_recall20, honest_ndcg20: On test, of a run with the same settings and protocol = honest; None without it.
     """
 
@@ -50,7 +51,7 @@ class Claim:
     command: str
     minutes: float
     version: str
-    folder: Path
+    folder: Path | None
     honest_recall20: float | None = None
     honest_ndcg20: float | None = None
 
@@ -78,7 +79,7 @@ def claims(folders: Sequence[str | Path]) -> list[Claim]:
     found = [_claim(run, settings[run.path]) for run in runs if run not in honest]
     for run in honest:
         figures = _honest_figures(run, settings[run.path])
-        differences = [_differences(settings[run.path], settings[one.folder]) for one in found]
+        differences = [_differences(settings[run.path], settings[one.folder]) for one in found if one.folder]
         if [] not in differences:
             nearest = min(differences, key=len, default=["there is none"])
             raise DataError(
@@ -89,7 +90,25 @@ def claims(folders: Sequence[str | Path]) -> list[Claim]:
             one if different else replace(one, honest_recall20=figures["recall@20"], honest_ndcg20=figures["ndcg@20"])
             for one, different in zip(found, differences, strict=True)
         ]
-    return sorted(found, key=lambda one: (*one.cell, one.preset))
+    return _in_order(found)
+
+
+def _in_order(found: Iterable[Claim]) -> list[Claim]:
+    return sorted(found, key=lambda one: (*one.cell, one.preset, one.seeds))
+
+
+def with_earlier(found: Sequence[Claim], report: Path) -> list[Claim]:
+    """Also the claims of an earlier reproduction.json that no given run makes anew: runs may be on other machines."""
+    if not report.is_file():
+        return list(found)
+    known = {field.name for field in fields(Claim)}
+    try:
+        rows = json.loads(report.read_text(encoding="utf-8"))
+        earlier = [Claim(**{key: row[key] for key in known & row.keys()}, folder=None) for row in rows]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"{report} is no report of this command ({error}): move it away, or mend it.") from error
+    made = {(one.cell, one.preset, *one.seeds) for one in found}
+    return _in_order([*found, *(one for one in earlier if (one.cell, one.preset, *one.seeds) not in made)])
 
 
 def _honest_figures(run: RunFolder, settings: Mapping[str, Any]) -> dict[str, float]:
@@ -156,7 +175,7 @@ def overlays(found: Sequence[Claim], reference: Path) -> dict[str, list[Curve]]:
     made = {}
     for one in found:
         log = {"adaptive": "adap_tau_0", "adaptive_user": "adap_tau ("}.get(one.strategy)
-        if one.preset != "authors" or log is None:
+        if one.preset != "authors" or log is None or one.folder is None:
             continue
         backbone = one.model.removeprefix("AdapTau")
         try:

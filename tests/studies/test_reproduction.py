@@ -89,6 +89,21 @@ def test_rows_stand_in_the_papers_order_and_handwriting_stays(capsys):
     assert page.read_text() == before
 
 
+def test_rows_of_an_earlier_report_stay_until_the_same_run_is_given_again(capsys):
+    run("first", [(0.18, 0.15)])
+    run("other", [(0.17, 0.13)], tau_strategy="adaptive")
+    run("again", [(0.1825, 0.151)])
+    for folder in ("first", "other", "again"):
+        assert main(["reproduction", folder, "--output", "out"]) == 0, capsys.readouterr().err
+    made = json.loads(Path("out/reproduction.json").read_text())
+    assert [(row["strategy"], row["recall20"]) for row in made] == [("adaptive", 0.17), ("adaptive_user", 0.1825)]
+    page = Path("out/REPRODUCTION.md").read_text()
+    assert "0.1700 / 0.1300" in page and "0.1825 / 0.1510" in page and "0.1800 / 0.1500" not in page
+    Path("out/reproduction.json").write_text('[{"dataset": "gowalla"}]')
+    assert main(["reproduction", "first", "--output", "out"]) == 2
+    assert "reproduction.json is no report of this command" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
