@@ -50,19 +50,27 @@ def interactions_table(
     return table
 
 
-def read_pairs(path: Path, user: str | None = None, item: str | None = None, time: str | None = None) -> pd.DataFrame:
-    """The interactions of a file that `data csv` reads: user, item and, where there is such a column, time.
+def read_pairs(
+    path: Path,
+    user: str | None = None,
+    item: str | None = None,
+    time: str | None = None,
+    rating: str | None = NONE,
+) -> pd.DataFrame:
+    """The interactions of a file that `data import` reads: user, item and, where there are such columns, time, rating.
 
     Args:
         path: The file; delimited text has a header line.
-        user, item, time: The columns, where they do not have a usual name.
+        user, item, time, rating: The columns, where they do not have a usual name; "none" for one not to be used.
     """
-    table = read_interactions(open_table(path), Columns(user, item, time, rating=NONE))
+    table = read_interactions(open_table(path), Columns(user, item, time, rating))
     columns: dict[str, Any] = {
         kind: np.array(table.ids[kind], dtype=object)[table.codes[kind]] for kind in ("user", "item")
     }
     if table.times is not None:
         columns["time"] = table.times
+    if table.ratings is not None:
+        columns["rating"] = table.ratings
     return pd.DataFrame(columns)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from ..data.columns import NONE
 from ..data.frames import interactions_table
 from ..errors import AdapTauError, DataError, DataWarning, OptionError
 from ..runs.folder import RunFolder
@@ -29,8 +30,8 @@ class Recommender:
     """Top items for users of the data, or for anybody who names some items they like.
 
     Users and items are given and returned by their own (external) ids. All that the data has a user down for
-    (training, validation and test) counts as seen. Any number of threads may ask at the same time: what answers is
-    never changed, only replaced as a whole.
+    (training, validation, test, and what has too low a rating) counts as seen. Any number of threads may ask at the
+    same time: what answers is never changed, only replaced as a whole.
 
     Args:
         model: Any model's name, ours or RecBole's.
@@ -66,7 +67,7 @@ class Recommender:
             user, item: The columns with the ids: text or whole numbers.
             time: The column with times (numbers or dates), for a split by time.
             rating: The column with ratings; needs `min_rating`.
-            min_rating: A rating from which on an interaction is a positive; others are left out.
+            min_rating: A rating from which on an interaction is a positive; others only count as seen.
             user_ids, item_ids: The ids of a matrix's rows and columns.
             item_names: {item: name}, shown beside the ids.
             name: Of the dataset in run folders and tables.
@@ -115,7 +116,13 @@ class Recommender:
             return True
 
     def update(
-        self, interactions: Any, user: str = "user", item: str = "item", time: str | None = None, **options: Any
+        self,
+        interactions: Any,
+        user: str = "user",
+        item: str = "item",
+        time: str | None = None,
+        rating: str | None = None,
+        **options: Any,
     ) -> Update:
         """Train further on with new interactions, and go over to the new model if it is no worse; see `update.update`.
 
@@ -123,12 +130,15 @@ class Recommender:
 
         Args:
             interactions, user, item, time: As of `fit`.
+            rating: The column with ratings, for a model that learned from ratings; "none" if all are positives.
             options: epochs, held_out and check.
         """
         folder = self.run_folder
         if folder is None:
             raise AdapTauError("only a model with a run folder can be updated: use fit, or load one.")
-        done = update(folder, interactions_table(interactions, user, item, time), **options)
+        none = rating == NONE
+        table = interactions_table(interactions, user, item, time, None if none else rating)
+        done = update(folder, table, **options, all_positive=none)
         self.refresh()
         return done
 
@@ -220,7 +230,7 @@ class Recommender:
         served = self.served
         every = np.arange(1, len(served.users)) if users is None else self._places(served.users, users, "users")
         _check_k(k, len(served.items))
-        made = Filters.of(served.users, served.items, None if include_seen else served.seen, self._warn, **filters)
+        made = Filters.of(served.users, served.items, None if include_seen else served.hidden, self._warn, **filters)
         return self._parts(served, every, k, made, explain, progress)
 
     def recommend_for(self, liked: Any, k: int = 20, include_seen: bool = False, **options: Any) -> pd.DataFrame:
