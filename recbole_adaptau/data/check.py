@@ -291,6 +291,15 @@ def _is_number(text: str) -> bool:
         return False
 
 
+def check_topk(config: Any, items: int) -> None:
+    """Refuse lists that are longer than the catalogue, where all items are ranked."""
+    if max(config["topk"]) > items and "full" in config["eval_args"]["mode"].values():
+        raise DataError(
+            f"topk = {config['topk']}, but '{config['dataset']}' has only {items} items: set --topk and --valid_metric "
+            "to a smaller k."
+        )
+
+
 def repeated_pairs(users: NDArray[Any], items: NDArray[Any]) -> int:
     """How many rows repeat the user and item of another row."""
     return len(users) - len(np.unique(_as_one(users, items)))

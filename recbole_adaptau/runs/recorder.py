@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 from recbole.trainer import Trainer
+from recbole.utils import ModelType
 
 from ..config.keys import notes
+from ..data.check import check_topk
 from ..distributed import ranks
 from ..errors import CheckpointError
 from ..model.base import AdapTauRecommender
@@ -51,6 +53,8 @@ class RunRecorder(Trainer):
 
     def __init__(self, config: Any, model: Any):
         super().__init__(config, model)
+        if model.type in (ModelType.GENERAL, ModelType.TRADITIONAL):
+            check_topk(config, model.n_items - 1)
         self._folder = RunFolder(config["run_folder"]) if config["run_folder"] else None
         self.run = self._folder if ranks.is_first() else None
         self._record: dict[str, Any] | None = None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from recbole.utils import get_model
 
 from ..config.loading import check_name, new_run_folder
 from ..data.frames import are_numbers, interactions_table
@@ -16,6 +17,7 @@ from ..errors import DataError, DataWarning, OptionError
 from ..runs.folder import RunFolder
 from ..runs.quick_start import run_recbole_adaptau
 from ..training.checkpoint import quoted, shielded_argv
+from .scoring import refuse_what_cannot_rank
 
 OWN = ("dataset", "data_path", "load_col", "benchmark_filename")
 
@@ -43,6 +45,11 @@ def train(
             "min_rating: give it to fit, with the column of the ratings: fit(…, rating='…', min_rating=4)."
         )
     check_name(name)
+    refuse_what_cannot_rank(get_model(model))
+    if user is None or item is None:
+        raise OptionError("user and item: name the columns with the ids, as user='customer', item='article'.")
+    if item_names is not None and not isinstance(item_names, Mapping | pd.Series):
+        raise TypeError(f"item_names: give {{item: name}}, not a {type(item_names).__name__}.")
     if rating is not None and min_rating is None:
         raise OptionError(f"rating = {rating!r}: say from which rating on an interaction is a positive: min_rating=4.")
     if min_rating is not None and not isinstance(min_rating, Real):
@@ -58,6 +65,8 @@ def train(
     folder = Path(
         settings.get("run_folder") or new_run_folder(settings.get("run_root") or "runs", name, model, settings)
     )
+    if folder.exists() and not folder.is_dir():
+        raise OptionError(f"run_folder = {str(folder)!r} is a file, not a folder.")
     RunFolder(folder).refuse_if_used()
     write_dataset(folder / "dataset" / name, name, table, item_names, min_rating)
     given = {

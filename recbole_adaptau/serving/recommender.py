@@ -12,14 +12,14 @@ import torch
 
 from ..data.columns import NONE
 from ..data.frames import interactions_table
-from ..errors import AdapTauError, DataError, DataWarning, OptionError
+from ..errors import AdapTauError, DataError, DataWarning, OptionError, did_you_mean
 from ..runs.folder import RunFolder
 from . import ranking
 from .embeddings import Embeddings
 from .explain import reasons
-from .filters import Filters
+from .filters import FILTERS, Filters
 from .fitting import train
-from .ids import Ids, id_list, pair_lists
+from .ids import Ids, id_list, need_whole, pair_lists
 from .ranking import top_places
 from .served import Served, from_run, of_model
 from .similar import neighbour_table
@@ -230,6 +230,7 @@ class Recommender:
         served = self.served
         every = np.arange(1, len(served.users)) if users is None else self._places(served.users, users, "users")
         _check_k(k, len(served.items))
+        _check_options(explain, filters)
         made = Filters.of(served.users, served.items, None if include_seen else served.hidden, self._warn, **filters)
         return self._parts(served, every, k, made, explain, progress)
 
@@ -255,6 +256,7 @@ class Recommender:
         _check_k(k, len(served.items))
         places = np.arange(len(served.users), len(theirs.users))
         explain, progress = options.pop("explain", 0), options.pop("progress", False)
+        _check_options(explain, options)
         made = Filters.of(theirs.users, theirs.items, None if include_seen else theirs.seen, self._warn, **options)
         table = pd.concat(list(self._parts(theirs, places, k, made, explain, progress)), ignore_index=True)
         return table if many else table.drop(columns="user")
@@ -369,10 +371,22 @@ def _because(served: Served, users: np.ndarray, items: np.ndarray, scores: np.nd
 
 
 def _check_k(k: int, n_items: int) -> None:
+    need_whole("k", k)
     if not 1 <= k < n_items:
         raise OptionError(f"k = {k}: must be at least 1 and at most {n_items - 1}, the number of items.")
 
 
+def _check_options(explain: int, filters: dict[str, Any]) -> None:
+    for name in filters:
+        if name not in FILTERS:
+            known = ", ".join(FILTERS)
+            raise TypeError(f"there is no filter '{name}', only {known}.{did_you_mean(name, FILTERS)}")
+    need_whole("explain", explain)
+    if explain < 0:
+        raise OptionError(f"explain = {explain}: must be at least 0.")
+
+
 def _check_neighbours(k: int, others: int, what: str) -> None:
+    need_whole("k", k)
     if not 1 <= k <= others:
         raise OptionError(f"{k} neighbours: must be at least 1 and at most {others}, the number of other {what}.")

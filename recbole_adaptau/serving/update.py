@@ -18,7 +18,7 @@ from ..runs.folder import RunFolder, read_interactions
 from ..runs.quick_start import run_recbole_adaptau
 from ..training.checkpoint import quoted, shielded_argv
 from .filters import Filters
-from .ids import Ids, as_text
+from .ids import Ids, as_text, need_whole
 from .ranking import top_places
 from .served import Served, from_run, quiet
 
@@ -94,10 +94,11 @@ def update(
         check: Whether to compare; if not, the new model takes the place of the old in any case.
         all_positive: Whether interactions without ratings are positives though the run learned from ratings.
     """
+    need_whole("epochs", epochs)
     if epochs < 1:
         raise OptionError(f"epochs = {epochs}: must be at least 1.")
-    if not 0 < held_out <= LARGEST_SHARE:
-        raise OptionError(f"held_out = {held_out}: must be above 0 and at most {LARGEST_SHARE}.")
+    if not isinstance(held_out, float | int) or not 0 < held_out <= LARGEST_SHARE:
+        raise OptionError(f"held_out = {held_out!r}: must be above 0 and at most {LARGEST_SHARE}.")
     run = RunFolder.existing(run_folder)
     with quiet(), run.alone():
         current = RunFolder.serving(run_folder)

@@ -73,6 +73,7 @@ def test_every_kind_of_table_trains_the_same_model():
         (table, {}),
         (pa.Table.from_pandas(table.rename(columns={"user": "who"})), {"user": "who"}),
         (matrix, {"user_ids": ids, "item_ids": ids}),
+        (pytest.importorskip("polars", reason="Polars is not installed").DataFrame(table.to_dict("list")), {}),
     ]
     found = [Recommender("BPR", epochs=1, **QUICK).fit(data, **options).recommend(k=3) for data, options in given]
     for other in found[1:]:
