@@ -42,7 +42,9 @@ class SelectionSettings(SettingsModel):
         wanted="a whole number of at least 1",
     )
     min_rating: float | None = setting(
-        None, "Only interactions with at least this rating are positives; the others only count as seen.", wanted="a number"
+        None,
+        "Only interactions with at least this rating are positives; the others only count as seen.",
+        wanted="a number",
     )
 
     @model_validator(mode="after")

@@ -231,8 +231,9 @@ class RunRecorder(Trainer):
             self.run.add_epoch({**self._record, "peak_memory_mb": memory.peak_megabytes(self.device)})
             self._seconds.append(self._record["train_seconds"] + self._record.get("valid_seconds", 0.0))
             mean = sum(self._seconds) / len(self._seconds)
-            left = mean * (self.epochs - self._record["epoch"] - 1)
-            say(epoch_line(self._record, self.valid_metric, self.cur_step == 0, self.epochs, left))
+            epochs = min(self.epochs, self.config["stop_epoch"] or self.epochs)
+            left = mean * (epochs - self._record["epoch"] - 1)
+            say(epoch_line(self._record, self.valid_metric, self.cur_step == 0, epochs, left))
         self._record = None
 
     def _save_last(self, next_epoch: int) -> None:

@@ -1,6 +1,7 @@
 """From a table to a service, and next day's import while it answers."""
 
 import json
+import logging
 import shutil
 import threading
 from pathlib import Path
@@ -173,7 +174,8 @@ def test_a_refit_without_a_validation_part_is_refused(tmp_path):
         refit("AdapTauMF", "whole", None, {**settings, "eval_args": split})
 
 
-def test_a_stop_epoch_ends_a_run_on_the_way_of_the_longer_one(tmp_path):
+def test_a_stop_epoch_ends_a_run_on_the_way_of_the_longer_one(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
     settings = whole(tmp_path)
     for folder, stop in (("long", None), ("short", 2)):
         recbole_adaptau.run_recbole_adaptau(
@@ -181,6 +183,7 @@ def test_a_stop_epoch_ends_a_run_on_the_way_of_the_longer_one(tmp_path):
         )
     losses = [[record["train_loss"] for record in RunFolder(name).read_epochs()] for name in ("long", "short")]
     assert losses[1] == losses[0][:2]
+    assert "epoch 1 (2/6)" in caplog.text and "epoch 1 (2/2)" in caplog.text
 
 
 NEXT_DAY = pd.concat([colours(range(48, 96), range(48)), colours(range(96), range(48, 56))])
