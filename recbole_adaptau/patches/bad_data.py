@@ -37,7 +37,7 @@ def load_feat(original: Any, self: Any, filepath: str, source: Any) -> pd.DataFr
         return None
     if lines is not None and len(table) < lines.filled - 1:
         raise file.open_quote()
-    notes = [] if known else check_values(table, columns, file)
+    notes = [] if known else check_values(table, columns, file, self.config["val_interval"] or ())
     ids = [field for field in (self.uid_field, self.iid_field) if field in table]
     table, left_out = without_missing_ids(table, ids, file)
     for note in notes if known else [*left_out, *notes]:

@@ -138,7 +138,7 @@ def test_rows_without_an_id_are_dropped_and_counted_or_refused():
 RATED = "user,item,rating,time\na,x,5,1\na,y,3.5,2\nb,x,4,3\nb,y,,4\na,x,1,0\n"
 
 
-def test_ratings_are_kept_and_low_ones_are_no_positives_where_said():
+def test_ratings_are_kept_and_low_ones_are_no_positives_where_said(caplog):
     rows, report = imported(RATED)
     assert [row[-1] for row in rows] == ["3.5", "4.0", "", "1.0"], "the earliest of a pair, whatever its rating"
     assert "every one is a positive whatever its rating" in str(report)
@@ -151,6 +151,8 @@ def test_ratings_are_kept_and_low_ones_are_no_positives_where_said():
     assert sidecar["load_col"]["inter"][-1] == "rating" and sidecar["min_rating"] == 4
     data = Dataset(Config("BPR", "tiny", config_dict={"data_path": "out", "state": "ERROR"}))
     assert (len(data), data.user_num, data.item_num) == (2, 3, 2), "RecBole is given the positives alone"
+    told = [record.message for record in caplog.records if "values of 'rating' are missing" in record.message]
+    assert len(told) == 1 and told[0].endswith("are missing; such rows are no positives.")
     low = data.low_rated
     assert {*zip(low.user_ids[low.users], low.item_ids[low.items], strict=True)} == {("a", "y"), ("b", "y")}
     assert rows_of(RATED, rating="none", time="none") == [("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")]
