@@ -26,6 +26,7 @@ def load_feat(original: Any, self: Any, filepath: str, source: Any) -> pd.DataFr
     is_inter = source is FeatureSource.INTERACTION
     if is_inter:
         _need_ids(self, columns, file)
+        _need_rating(self, columns, file)
     seen: set[str] = self.__dict__.setdefault("_checked_files", set())
     known, lines = filepath in seen, None
     seen.add(filepath)
@@ -82,6 +83,15 @@ def _need_ids(dataset: Any, columns: dict[str, str], file: AtomicFile) -> None:
             raise DataError(f"load_col and unload_col leave out '{field}' of {file.path}: nothing works without it.")
 
 
+def _need_rating(dataset: Any, columns: dict[str, str], file: AtomicFile) -> None:
+    bound = rating_bound(dataset.config)
+    if bound is not None and bound[0] not in columns:
+        raise DataError(
+            f"{file.path} has no column '{bound[0]}' (RATING_FIELD), of which only values in {bound[1]} are positives; "
+            f"it has {', '.join(columns)}.{did_you_mean(bound[0], columns)}"
+        )
+
+
 def _judge_lines(dataset: Any, lines: Any, width: int, file: AtomicFile, strict: bool) -> None:
     """Lines with too few or too many columns: refused among interactions, counted in other files."""
     if lines is None or not lines.uneven:
@@ -119,7 +129,14 @@ def _read(dataset: Any, load: Any, file: AtomicFile, source: Any, columns: dict[
 def from_scratch(original: Any, self: Any) -> None:
     """Repeated consumption can be meant (`repeatable`, models other than general ones): then nothing is dropped."""
     with refusals_explained(f"the dataset '{self.dataset_name}' cannot be loaded with these settings", DataError):
-        original(self)
+        try:
+            original(self)
+        except ValueError as error:
+            if "feat is empty" not in str(error):
+                raise
+            filters = [*FILTERS, "val_interval"]
+            chosen = ", ".join(f"{key} = {self.config[key]}" for key in filters if self.config[key] not in UNFILTERED)
+            raise DataError(f"no interaction of '{self.dataset_name}' is left by {chosen}: loosen them.") from error
     are_pairs = self.uid_field is not None and self.config["MODEL_TYPE"] == ModelType.GENERAL
     if self.benchmark_filename_list is not None:
         if are_pairs and not self.config["repeatable"]:
@@ -131,6 +148,7 @@ def from_scratch(original: Any, self: Any) -> None:
         _note_repeats(self)
 
 
+UNFILTERED = (None, "[0,inf)", {})
 FILTERS = ("rm_dup_inter", "user_inter_num_interval", "item_inter_num_interval")
 
 

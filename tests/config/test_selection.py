@@ -135,7 +135,10 @@ def test_what_contradicts_itself_is_refused(model, settings, message):
     ("settings", "message"),
     [
         ({"split": "time"}, r"no column 'timestamp' .*use --split=random"),
-        ({"min_rating": 4}, r"Field \[rating\] not defined"),
+        (
+            {"min_rating": 4},
+            r"has no column 'rating' \(RATING_FIELD\), of which only values in \[4,inf\) are positives",
+        ),
     ],
 )
 def test_data_without_the_column_is_refused(tmp_path, settings, message):

@@ -220,7 +220,7 @@ def changed(line: int, text: str) -> str:
         ("", {}, "the file is empty"),
         ("\n\n", {}, "the file is empty"),
         ("user,item\n", {}, "no interactions below the header"),
-        ("user\na\n", {}, "its first line has one column, 'user'; say what separates the columns: --delimiter"),
+        ("user\na\n", {}, "its first line has one column, 'user'; columns are separated by .* --delimiter says"),
         ("user,item\na,x\n", {"delimiter": "::"}, "its first line has one column"),
         ("user,item\na,x\n", {"delimiter": "\n"}, r"--delimiter '\\n': must be what separates two columns"),
         ("user,item\na,x\n", {"delimiter": ""}, "--delimiter '': must be"),

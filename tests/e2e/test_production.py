@@ -172,6 +172,14 @@ def test_a_refit_without_a_validation_part_is_refused(tmp_path):
     split = {"split": {"RS": [0.9, 0.0, 0.1]}, "group_by": "user", "order": "RO", "mode": "full"}
     with pytest.raises(OptionError, match="a refit needs a validation part"):
         refit("AdapTauMF", "whole", None, {**settings, "eval_args": split})
+    assert not Path("run").exists(), "before anything is trained"
+
+
+def test_a_run_that_is_no_refit_is_not_resumed_as_one(shop, capsys):
+    assert train.main(["--refit", f"--resume={shop}"]) == 2
+    assert f"{shop} was trained without --refit: go on with it by --resume={shop} alone" in capsys.readouterr().err
+    assert train.main(["--refit", "--resume=nowhere"]) == 2
+    assert "nowhere is not a run folder: there is no such folder" in capsys.readouterr().err
 
 
 def test_a_stop_epoch_ends_a_run_on_the_way_of_the_longer_one(tmp_path, caplog):
@@ -254,6 +262,16 @@ def test_an_update_that_fails_leaves_what_serves(shop, monkeypatch):
     assert 95 in recommender.user_ids and len(list(Path(shop, "versions").iterdir())) == 1
 
 
+BAD_FILES = {
+    "empty.csv": "",
+    "one.csv": "user\n1\n",
+    "list.json": '[{"user": 1, "item": 2}]',
+    "half.jsonl": '{"user": 1\n',
+    "rated.csv": "user,item,rating\n1,2,five\n",
+    "dates.csv": "user,item,time\n1,2,2024-01-01\n1,3,soon\n",
+}
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -262,10 +280,21 @@ def test_an_update_that_fails_leaves_what_serves(shop, monkeypatch):
         (["new.csv", "--held-out", "0.9"], "held_out = 0.9: must be above 0 and at most 0.5"),
         (["new.csv"], "only 1 user can be held out of 8 new interactions, too few to compare two models on (30): wait"),
         (["new.csv", "--user", "buyer"], "new.csv has no column 'buyer'"),
+        (["new.csv", "--rating", "stars"], "new.csv has no column 'stars'"),
+        (["new.csv", "--epochs", "x"], "argument --epochs: invalid int value: 'x'; see recbole-adaptau update --help"),
+        (["empty.csv"], "empty.csv: the file is empty"),
+        (["one.csv"], "its first line has one column, 'user'; columns are separated by"),
+        (["list.json"], "list.json is one JSON list; write one object a line"),
+        (["half.jsonl"], "half.jsonl, line 1: not JSON"),
+        (["rated.csv"], "rated.csv, line 2, column rating: 'five' is not a number"),
+        (["dates.csv"], "dates.csv, line 3, column time: 'soon' is not a date"),
+        (["."], "'.' is a folder, not a file"),
     ],
 )
 def test_an_update_that_cannot_be_made_says_why(shop, words, message, capsys):
     colours(range(48, 49), range(48)).head(8).to_csv("new.csv", index=False)
+    for name, text in BAD_FILES.items():
+        Path(name).write_text(text)
     assert update.main([shop, *words]) == 2
     assert message in capsys.readouterr().err
 
