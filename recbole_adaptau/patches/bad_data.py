@@ -148,7 +148,7 @@ def from_scratch(original: Any, self: Any) -> None:
         _note_repeats(self)
 
 
-UNFILTERED = (None, "[0,inf)", {})
+UNFILTERED: tuple[Any, ...] = (None, "[0,inf)", {})
 FILTERS = ("rm_dup_inter", "user_inter_num_interval", "item_inter_num_interval")
 
 
