@@ -9,8 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (
-    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "CITATION.cff", "docs/*.md", "dataset/README.md",
-    "examples/*.py", "examples/*.ipynb", "results/**/*.md", "results/**/*.png",
+    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "CITATION.cff", "docs/*.md", "docs/*.css",
+    "dataset/README.md", "examples/*.py", "examples/*.ipynb", "results/**/*.md", "results/**/*.png",
 )  # fmt: skip
 
 

@@ -245,7 +245,9 @@ def page() -> str:
         lines += ["|---" * (len(stacks) + 2) + "|"]
         for name in names:
             tolds = [stack["models"].get(name) for stack in stacks]
-            why = next((told["error"] for told in tolds if told and "error" in told), "").replace("|", "\\|")
+            why = next((told["error"] for told in tolds if told and "error" in told), "")
+            for sign in "|[]":  # which mean something in a table or to a link
+                why = why.replace(sign, f"\\{sign}")
             lines.append(f"| {name} | {' | '.join(map(cell, tolds))} | {' '.join(why.split())[:200]} |")
         lines.append("")
     return "\n".join(lines)

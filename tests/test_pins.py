@@ -21,7 +21,8 @@ from recbole_adaptau.patches.table import RECBOLE
 ROOT = Path(__file__).resolve().parents[1]
 # Asked for by nobody but us: to test, to check, to build.
 TOOLS = {
-    "coverage", "hypothesis", "mypy", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "setuptools", "wheel"
+    "coverage", "hypothesis", "mypy", "polars", "pytest", "pytest-timeout", "pytest-xdist", "ruff", "setuptools",
+    "wheel",
 }  # fmt: skip
 # What PyTorch brings where it is not the CPU-only build.
 FOR_CUDA = re.compile("nvidia-|cuda-|triton")

@@ -15,11 +15,12 @@ example:
   recbole-adaptau data convert --source downloads/gowalla --name gowalla
   recbole-adaptau train --dataset=gowalla
 """
-CSV_EXAMPLE = """\
+IMPORT = ["import", "csv"]  # the second is what it was called before version 0.4
+IMPORT_EXAMPLE = """\
 example:
-  recbole-adaptau data csv --source shop.csv --name shop
-  recbole-adaptau data csv --source ratings.csv.gz --name films --rating stars --min-rating 4 --items movies.csv
-  recbole-adaptau data csv --source ratings.dat --name ml --no-header --user 1 --item 2 --rating 3 --time 4
+  recbole-adaptau data import --source shop.csv --name shop
+  recbole-adaptau data import --source ratings.csv.gz --name films --rating stars --min-rating 4 --items movies.csv
+  recbole-adaptau data import --source ratings.dat --name ml --no-header --user 1 --item 2 --rating 3 --time 4
 """
 
 
@@ -34,7 +35,7 @@ def _data(words: list[str]) -> None:
         parser().print_help()
         return
     given = {key: value for key, value in vars(options).items() if key != "command"}
-    if options.command == "csv":
+    if options.command in IMPORT:
         if options.item_name and not options.items:
             raise OptionError("--item-name is about the file of items: add --items FILE.")
         columns = Columns(**{kind: given.pop(kind) for kind in USUAL})
@@ -51,7 +52,9 @@ def _data(words: list[str]) -> None:
 
 
 def parser() -> Parser:
-    made = new_parser("recbole-adaptau data", "Prepare datasets for RecBole.", EXAMPLE + CSV_EXAMPLE.split("\n", 1)[1])
+    made = new_parser(
+        "recbole-adaptau data", "Prepare datasets for RecBole.", EXAMPLE + IMPORT_EXAMPLE.split("\n", 1)[1]
+    )
     commands = made.add_subparsers(dest="command", title="commands")
     convert = commands.add_parser(
         "convert",
@@ -65,7 +68,8 @@ def parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     table = commands.add_parser(
-        "csv",
+        IMPORT[0],
+        aliases=IMPORT[1:],
         help="import a file of interactions (CSV, JSON lines, Parquet) as RecBole's atomic files",
         description=(
             "Import a file of interactions to RecBole's atomic files in OUTPUT/NAME: delimited text, JSON lines or\n"
@@ -73,7 +77,7 @@ def parser() -> Parser:
             "are passed over. Every interaction is a positive, unless --min-rating says otherwise. The data is split\n"
             "when it is trained on: of each user's 80 % train, 10 % validate, 10 % test, at random (train --split)."
         ),
-        epilog=CSV_EXAMPLE,
+        epilog=IMPORT_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     convert.add_argument("--source", type=Path, required=True, metavar="DIR", help="folder with both files")
@@ -103,7 +107,10 @@ def _add_import_arguments(table: argparse.ArgumentParser) -> None:
         shown = f"{', '.join(usual[:4])} and the like"
         table.add_argument(f"--{kind}", metavar="COLUMN", help=f"its {kind} column (default: {shown}{unused})")
     table.add_argument(
-        "--min-rating", type=float, metavar="N", help="leave out rows with a rating below N, or without one"
+        "--min-rating",
+        type=float,
+        metavar="N",
+        help="rows with a rating below N, or without one, are no positives; they count as seen",
     )
     table.add_argument("--delimiter", metavar="TEXT", help="what separates the columns of text (default: found out)")
     table.add_argument(

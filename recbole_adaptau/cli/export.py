@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from logging import INFO
 from pathlib import Path
 
+from ..files import need_parent
 from .arguments import add_run_arguments
 from .command import exit_code, new_parser
 from .recommend import warnings_as_notes
@@ -16,10 +17,10 @@ EXAMPLES = f"""examples:
 """
 FILES = """files in OUTPUT:
   embeddings.safetensors   users [n, d] and items [m, d], float32: a score is the inner product of two rows; if the run
-                           has item_neighbours, neighbour_scales [n] for what is added to it, too
+                           has item_regression, neighbour_scales [n] for what is added to it, too
   embeddings.json          the ids of the rows, in order, and what the columns are
   embeddings.npz           the same for NumPy: users, items, user_ids, item_ids
-  item_weights.npz         if the run has item_neighbours: a SciPy matrix W [m, m]; to the score of user u and item i
+  item_weights.npz         if the run has item_regression: a SciPy matrix W [m, m]; to the score of user u and item i
                            add neighbour_scales[u] * (sum of W[i, j] over the training items j of u)
   items.faiss              with --faiss: an exact inner-product index of the items, checked against the model's ranking
   neighbours.csv           with --neighbours K: each item's K nearest others by cosine
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _export(words: list[str]) -> None:
     args = parser().parse_args(words)
+    need_parent(args.output, "OUTPUT")
     from ..serving.export import export  # after --help, which needs no PyTorch
 
     with warnings_as_notes():

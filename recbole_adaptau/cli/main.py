@@ -11,7 +11,7 @@ from .command import PROGRAM, exit_code, typed
 
 VERBS = {
     "train": "train and test a model, ours or RecBole's",
-    "data": "make a dataset from a CSV file, or from LightGCN's train.txt and test.txt",
+    "data": "make a dataset from a file of interactions, or from LightGCN's train.txt and test.txt",
     "recommend": "what a trained model recommends, to a table or a file",
     "similar": "the items most similar to an item, as a trained model sees them",
     "export": "a run's embeddings, for search in a system of your own",

@@ -14,13 +14,14 @@ import pandas as pd
 from ..data.frames import read_pairs
 from ..data.text import read_text
 from ..errors import DataError, DataWarning, OptionError
+from ..files import need_parent
 from ..serving.recommender import Recommender
 from ..serving.tables import WRITERS, check_output, format_table, write_table
 from .arguments import add_run_arguments
 from .command import exit_code, new_parser
 
 PROGRAM = "recbole-adaptau recommend"
-PAIRS = "a CSV or Parquet file with user and item"
+PAIRS = "a CSV, JSON lines or Parquet file with user and item"
 EXAMPLES = f"""examples:
   {PROGRAM} RUN_FOLDER --users 1 2 3                  a table for three users
   {PROGRAM} RUN_FOLDER --output top.csv               a file for all users (.csv, .jsonl, .parquet)
@@ -96,6 +97,7 @@ def check_table_arguments(args: argparse.Namespace) -> None:
         raise OptionError(f"--explain {args.explain}: must be at least 0.")
     if args.output:
         check_output(args.output)
+        need_parent(args.output, "--output")
 
 
 def show_or_write(output: Path | None, parts: Iterable[pd.DataFrame], by: str = "user") -> None:

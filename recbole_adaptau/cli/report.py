@@ -6,6 +6,7 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..files import need_parent
 from .command import exit_code, new_parser
 
 PROGRAM = "recbole-adaptau report"
@@ -22,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _report(words: list[str]) -> None:
     args = parser().parse_args(words)
+    need_parent(args.output, "--output")
     from ..reporting.html.page import write_report  # after --help, which needs no PyTorch
 
     data = write_report(args.run_folder, args.output, args.title)

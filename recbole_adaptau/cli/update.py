@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from logging import INFO
 from pathlib import Path
 
+from ..data.columns import NONE, USUAL
 from ..data.frames import read_pairs
 from ..serving.update import EPOCHS, HELD_OUT, update
 from .command import exit_code, new_parser
@@ -28,8 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _update(words: list[str]) -> int:
     args = parser().parse_args(words)
     with warnings_as_notes():
-        rows = read_pairs(args.file, args.user, args.item, args.time)
-        done = update(args.run_folder, rows, args.epochs, args.held_out, not args.unchecked)
+        rows = read_pairs(args.file, args.user, args.item, args.time, args.rating)
+        all_positive = args.rating == NONE
+        done = update(args.run_folder, rows, args.epochs, args.held_out, not args.unchecked, all_positive)
     print(done)
     return 0 if done.replaced or not done.interactions else WORSE
 
@@ -44,9 +46,9 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("run_folder", metavar="RUN_FOLDER", help="what a run has left, e.g. runs/shop")
     made.add_argument(
-        "file", type=Path, metavar="FILE", help="new interactions, CSV or Parquet; known ones do not matter"
+        "file", type=Path, metavar="FILE", help="new interactions, CSV, JSON lines or Parquet; known ones do not matter"
     )
-    for kind in ("user", "item", "time"):
+    for kind in USUAL:
         made.add_argument(f"--{kind}", metavar="COLUMN", help=f"its {kind} column, if it does not have a usual name")
     made.add_argument("--epochs", type=int, default=EPOCHS, help="how long to train (default: %(default)s)")
     made.add_argument(

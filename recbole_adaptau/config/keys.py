@@ -172,9 +172,15 @@ def method_line(config: Config) -> str:
     chosen = {registry.key: config[registry.key] for registry in CHOSEN_BY}
     shown = [f"{key} = {name}" for key, name in chosen.items()]
     beyond = [told for told, name in zip(shown, chosen.values(), strict=True) if name not in OF_THE_PAPER]
-    beyond += [f"{name} ({PARTS[name].meaning})" for name in config["recipe_parts"]]
+    beyond += config["recipe_parts"]
     name = method_name(config["model"], config["recipe"])
-    return f"method: {name}: {', '.join(shown)}; beyond the paper: {'; '.join(beyond) or 'nothing'}"
+    return f"method: {name}: {', '.join(shown)}; beyond the paper: {', '.join(beyond) or 'nothing'}"
+
+
+def part_lines(config: Config) -> list[str]:
+    """What each part of a configuration's recipe does, a line each for the whole log."""
+    parts = config["recipe_parts"] if is_ours(config.model_class) else []
+    return [f"recipe part {name}: {PARTS[name].meaning}" for name in parts]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Which interactions are positives, and which of them validate and test: plain settings for RecBole's longer ones."""
 
+import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -40,7 +42,9 @@ class SelectionSettings(SettingsModel):
         wanted="a whole number of at least 1",
     )
     min_rating: float | None = setting(
-        None, "Only interactions with at least this rating are positives; the others are left out.", wanted="a number"
+        None,
+        "Only interactions with at least this rating are positives; the others only count as seen.",
+        wanted="a number",
     )
 
     @model_validator(mode="after")
@@ -80,6 +84,21 @@ def rating_bound(config: Config) -> tuple[str, str] | None:
     field = config["RATING_FIELD"]
     interval = (config["val_interval"] or {}).get(field)
     return (field, interval) if interval else None
+
+
+def lowest_rating(settings: Mapping[str, Any]) -> float | None:
+    """The rating from which on a run's interactions are positives; None where every one is.
+
+    Raises:
+        OptionError: Its ratings are bounded in another way.
+    """
+    interval = (settings.get("val_interval") or {}).get(settings.get("RATING_FIELD"))
+    if not interval:
+        return None
+    least = re.fullmatch(r"\[([-\d.]+),inf\)", str(interval).replace(" ", ""))
+    if least is None:
+        raise OptionError(f"the positives of the run are those with a rating in {interval}, not from a rating on.")
+    return float(least[1])
 
 
 def _labelled(config: Config) -> bool:

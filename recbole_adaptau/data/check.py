@@ -6,7 +6,7 @@ A file is only read line by line once something is wrong with it, to say where.
 
 import codecs
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -249,8 +249,13 @@ def without_missing_ids(table: pd.DataFrame, ids: Sequence[str], file: AtomicFil
     return table[~missing].reset_index(drop=True), [note]
 
 
-def check_values(table: pd.DataFrame, columns: dict[str, str], file: AtomicFile) -> list[str]:
-    """Refuse ids RecBole cannot keep and numbers that are infinite; returns sentences on what it will fill in."""
+def check_values(
+    table: pd.DataFrame, columns: dict[str, str], file: AtomicFile, bounded: Collection[str] = ()
+) -> list[str]:
+    """Refuse ids RecBole cannot keep and numbers that are infinite; returns sentences on what it will fill in.
+
+    Rows without a number in a bounded column are left out.
+    """
     notes = []
     for name, kind in columns.items():
         if name not in table:
@@ -271,9 +276,8 @@ def check_values(table: pd.DataFrame, columns: dict[str, str], file: AtomicFile)
                     f"{file.path}: no row has a '{name}'; leave the column out, with load_col or unload_col."
                 )
             if missing:
-                notes.append(
-                    f"{file.path}: {missing} of {len(table)} values of '{name}' are missing; they become the mean."
-                )
+                then = "such rows are no positives" if name in bounded else "they become the mean"
+                notes.append(f"{file.path}: {missing} of {len(table)} values of '{name}' are missing; {then}.")
     return notes
 
 
@@ -289,6 +293,15 @@ def _is_number(text: str) -> bool:
         return not math.isinf(float(text))
     except ValueError:
         return False
+
+
+def check_topk(config: Any, items: int) -> None:
+    """Refuse lists that are longer than the catalogue, where all items are ranked."""
+    if max(config["topk"]) > items and "full" in config["eval_args"]["mode"].values():
+        raise DataError(
+            f"topk = {config['topk']}, but '{config['dataset']}' has only {items} items: set --topk and --valid_metric "
+            "to a smaller k."
+        )
 
 
 def repeated_pairs(users: NDArray[Any], items: NDArray[Any]) -> int:

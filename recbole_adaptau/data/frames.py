@@ -14,6 +14,8 @@ from .interaction_file import read_interactions
 from .readers import open_table
 from .text import unreadable
 
+UNFIT = (bool, bytes, list, tuple, dict, set, np.ndarray)  # as ids
+
 
 def interactions_table(
     data: Any,
@@ -50,19 +52,27 @@ def interactions_table(
     return table
 
 
-def read_pairs(path: Path, user: str | None = None, item: str | None = None, time: str | None = None) -> pd.DataFrame:
-    """The interactions of a file that `data csv` reads: user, item and, where there is such a column, time.
+def read_pairs(
+    path: Path,
+    user: str | None = None,
+    item: str | None = None,
+    time: str | None = None,
+    rating: str | None = NONE,
+) -> pd.DataFrame:
+    """The interactions of a file that `data import` reads: user, item and, where there are such columns, time, rating.
 
     Args:
         path: The file; delimited text has a header line.
-        user, item, time: The columns, where they do not have a usual name.
+        user, item, time, rating: The columns, where they do not have a usual name; "none" for one not to be used.
     """
-    table = read_interactions(open_table(path), Columns(user, item, time, rating=NONE))
+    table = read_interactions(open_table(path), Columns(user, item, time, rating))
     columns: dict[str, Any] = {
         kind: np.array(table.ids[kind], dtype=object)[table.codes[kind]] for kind in ("user", "item")
     }
     if table.times is not None:
         columns["time"] = table.times
+    if table.ratings is not None:
+        columns["rating"] = table.ratings
     return pd.DataFrame(columns)
 
 
@@ -108,6 +118,8 @@ def _of_matrix(data: Any, user_ids: Sequence[Any] | None, item_ids: Sequence[Any
         if own.duplicated().any():
             raise DataError(f"{name}: {_shown(own[own.duplicated()].iloc[0])} is given twice.")
         ids.append(_ids(own, name))
+    if not np.isfinite(matrix.data.astype(float)).all():
+        raise DataError("the matrix has values that are not numbers (NaN or infinity).")
     if not matrix.nnz:
         raise DataError("the matrix has no interactions.")
     users, items = (
@@ -132,9 +144,15 @@ def _ids(values: pd.Series, column: str) -> pd.Series:
     if pd.api.types.is_float_dtype(values):
         if not (values == np.floor(values)).all():
             raise DataError(f"column {column}: ids are text or whole numbers, not {values[values % 1 != 0].iloc[0]}.")
+        if (values.abs() >= 2**53).any():
+            raise DataError(
+                f"column {column}: floats of this size have lost digits; give ids as whole numbers or text."
+            )
         return values.astype(np.int64)
     if pd.api.types.is_bool_dtype(values) or pd.api.types.is_datetime64_any_dtype(values):
         raise DataError(f"column {column}: ids are text or whole numbers, not {values.dtype}.")
+    if len(others := values[values.map(lambda value: isinstance(value, UNFIT))]):
+        raise DataError(f"column {column}: ids are text or whole numbers, not {_shown(others.iloc[0])}.")
     text = values.map(lambda value: value if isinstance(value, str) else str(value)).str.strip()
     for value in text.unique():
         if not value.isprintable() or unreadable(value):

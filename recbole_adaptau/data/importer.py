@@ -21,6 +21,10 @@ SIDECAR = """\
 # Imported from {source}: {report.users:,} users, {report.items:,} items, {report.interactions:,} interactions.
 load_col: {{inter: [{columns}]}}
 """
+SIDECAR_RATING = """\
+# Interactions with a lower rating, or none, are no positives; they count as seen.
+min_rating: {least}
+"""
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,9 @@ class ImportReport:
                 ("without id dropped", self.without_id, f"no user or no item; the first in {self.first_without_id}")
             )
         if self.min_rating is not None:
-            rows.append(("low ratings dropped", self.below_rating, f"below {self.min_rating:g}"))
+            rows.append(("low ratings", self.below_rating, f"below {self.min_rating:g}: no positives, but seen"))
         if self.without_rating:
-            rows.append(("unrated dropped", self.without_rating, "no rating"))
+            rows.append(("unrated", self.without_rating, "no rating: no positives, but seen"))
         if self.named_items is not None:
             rows.append(("items described", self.named_items, "with a row in the file of items"))
         if self.items_file_rows_dropped:
@@ -71,7 +75,7 @@ class ImportReport:
         name = self.columns["rating"]
         if self.min_rating is not None:
             return f"positives are those with {name} of at least {self.min_rating:g}"
-        return f"every one is a positive whatever its {name} (--min-rating N leaves out those below N)"
+        return f"every one is a positive whatever its {name} (--min-rating N: only those from N on)"
 
 
 def import_file(
@@ -98,7 +102,7 @@ def import_file(
         name: Name of the dataset, later given as `--dataset=name`.
         output: Folder of all datasets, RecBole's `data_path`.
         columns: Which column is which, where they do not have a usual name.
-        min_rating: Rows with a lower rating, or none, are left out.
+        min_rating: Rows with a lower rating, or none, are no positives. They are written, too, and count as seen.
         delimiter: What separates the columns of text; None to find out.
         header: Whether the first line of text names the columns; if not, they are called 1, 2, ….
         strict: Refuse rows without a user or an item, which are left out and counted otherwise.
@@ -113,8 +117,10 @@ def import_file(
     check_name(name)
     check_folder(folder, force)
     table = read_interactions(open_table(source, delimiter, header), columns or Columns(), min_rating, strict)
-    kept = first_of_pairs(table)
-    present = {kind: np.unique(codes[kept]) for kind, codes in table.codes.items()}
+    kept = first_of_pairs(table, min_rating)
+    ratings = np.zeros(0) if min_rating is None or table.ratings is None else table.ratings[kept]
+    positives = kept if min_rating is None else kept[ratings >= min_rating]
+    present = {kind: np.unique(codes[positives]) for kind, codes in table.codes.items()}
     described, dropped = None, 0
     written = (
         ["user_id", "item_id"] + ["timestamp"] * (table.times is not None) + ["rating"] * (table.ratings is not None)
@@ -129,18 +135,20 @@ def import_file(
         columns=table.columns,
         users=len(present["user"]),
         items=len(present["item"]),
-        interactions=len(kept),
+        interactions=len(positives),
         rows=table.rows,
         duplicates_dropped=len(table.codes["user"]) - len(kept),
         without_id=table.no_id,
         first_without_id=table.first_without_id,
-        below_rating=table.low,
-        without_rating=table.no_rating,
+        below_rating=0 if min_rating is None else int((ratings < min_rating).sum()),
+        without_rating=int(np.isnan(ratings).sum()),
         min_rating=min_rating,
         named_items=described,
         items_file_rows_dropped=dropped,
     )
     sidecar = SIDECAR.format(source=repr(printable_name(source)), report=report, columns=", ".join(written))
+    if min_rating is not None:
+        sidecar += SIDECAR_RATING.format(least=int(min_rating) if min_rating == int(min_rating) else min_rating)
     publish({f"{name}.yaml": sidecar, **files}, folder, force)
     return report
 

@@ -27,7 +27,6 @@ class Table:
         times, ratings: [N] or None; a missing rating is NaN.
         rows: How many rows were read.
         no_id: How many of them have no user or no item and are left out, and where the first is.
-        low: How many are left out because of their rating, and `no_rating` how many because they have none.
     """
 
     columns: dict[str, str]
@@ -38,8 +37,6 @@ class Table:
     rows: int = 0
     no_id: int = 0
     first_without_id: str = ""
-    low: int = 0
-    no_rating: int = 0
 
 
 def read_interactions(reader: Reader, named: Columns, min_rating: float | None = None, strict: bool = False) -> Table:
@@ -64,10 +61,6 @@ def read_interactions(reader: Reader, named: Columns, min_rating: float | None =
             _note_missing(table, reader, part.index[~keep], found["user"][~keep], strict)
         if "rating" in table.columns:
             found["rating"] = _numbers(part[table.columns["rating"]], reader, "rating", keep)
-            if min_rating is not None:
-                table.no_rating += int((np.isnan(found["rating"]) & keep).sum())
-                table.low += int(((found["rating"] < min_rating) & keep).sum())
-                keep &= found["rating"] >= min_rating
         if "time" in table.columns:
             values = part[table.columns["time"]]
             if as_dates is None and keep.any():
@@ -78,7 +71,7 @@ def read_interactions(reader: Reader, named: Columns, min_rating: float | None =
     if not table.rows:
         raise DataError(f"{reader.path}: no interactions below the header.")
     joined = {kind: np.concatenate(arrays) for kind, arrays in parts.items()}
-    if not len(joined["user"]):
+    if not len(joined["user"]) or (min_rating is not None and not (joined["rating"] >= min_rating).any()):
         rated = "" if min_rating is None else f", and a rating of at least {min_rating:g}"
         raise DataError(f"{reader.path}: none of its {table.rows:,} rows have a user and an item{rated}.")
     table.codes = {kind: joined[kind] for kind in codes}
@@ -87,12 +80,15 @@ def read_interactions(reader: Reader, named: Columns, min_rating: float | None =
     return table
 
 
-def first_of_pairs(table: Table) -> NDArray[np.int64]:
-    """The rows that are the first, or the earliest, of their user and item, in the order of the file."""
+def first_of_pairs(table: Table, min_rating: float | None = None) -> NDArray[np.int64]:
+    """The rows that are the first, or the earliest, of their user and item, in the order of the file.
+
+    Rows with at least the lowest rating go before others of the same user and item.
+    """
     pairs = table.codes["user"].astype(np.int64) * len(table.ids["item"]) + table.codes["item"]
-    if table.times is None:
-        return np.sort(np.unique(pairs, return_index=True)[1])
-    order = np.argsort(table.times, kind="stable")
+    order = np.arange(len(pairs)) if table.times is None else np.argsort(table.times, kind="stable")
+    if min_rating is not None and table.ratings is not None:
+        order = order[np.argsort(~(table.ratings[order] >= min_rating), kind="stable")]
     return np.sort(order[np.unique(pairs[order], return_index=True)[1]])
 
 

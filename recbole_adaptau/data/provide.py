@@ -103,8 +103,8 @@ def _convert_hint(folder: Path, name: str) -> str:
 
 def _how_to_provide(folder: Path, name: str) -> str:
     return (
-        f"To provide it: import a file of interactions (CSV, Parquet, JSON lines): `recbole-adaptau data csv --source "
-        f"FILE --name {name}`; or convert a folder DIR with LightGCN's train.txt and test.txt: "
+        f"To provide it: import a file of interactions (CSV, Parquet, JSON lines): `recbole-adaptau data import "
+        f"--source FILE --name {name}`; or convert a folder DIR with LightGCN's train.txt and test.txt: "
         f"`{_convert_hint(Path('DIR'), name)}`; or put {name}.inter into {folder}; or set data_path to the parent of "
         f"{name}/."
     )

@@ -148,8 +148,8 @@ class TextReader(Reader):
             raise DataError(f"{path}: the file is empty.")
         if len(first) < 2:
             raise DataError(
-                f"{path}: its first line has one column, {first[0][:60]!r}; say what separates the columns: "
-                "--delimiter ';'."
+                f"{path}: its first line has one column, {first[0][:60]!r}; columns are separated by ',', ';', '|', "
+                "'::', a tab or a space (data import: or by what --delimiter says)."
             )
         self._first = [cell.strip() for cell in first]
         super().__init__(path, self._first if header else [str(number + 1) for number in range(len(first))])

@@ -1,7 +1,7 @@
 """The interactions of a run as it keeps them: ids, rows and parts as they were at training."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from recbole.data.dataset import Dataset
 from recbole.utils import FeatureSource, FeatureType, ModelType
 
 from ..errors import DataError
+from .low_rated import LowRated
 
 PARTS = ("train", "valid", "test")
 
@@ -27,6 +28,7 @@ class RunData:
         sizes: How many interactions each part has.
         numbers: [R] further columns, as a timestamp, by name.
         names: [n_items] the items' names, "" where there is none; None where the data has no names.
+        low_rated: Pairs that are no positives because of their rating, by external ids.
     """
 
     user_ids: np.ndarray
@@ -36,6 +38,7 @@ class RunData:
     sizes: tuple[int, int, int]
     numbers: dict[str, np.ndarray] = field(default_factory=dict)
     names: np.ndarray | None = None
+    low_rated: LowRated = field(default_factory=LowRated.of)
 
     def __post_init__(self) -> None:
         rows = len(self.users)
@@ -62,12 +65,14 @@ class RunData:
             np.asarray(train.field2id_token[n]).astype(str) for n in (train.uid_field, train.iid_field)
         )
         train_rows, valid_rows, test_rows = map(len, tables)
-        return cls(user_ids, item_ids, users, items, (train_rows, valid_rows, test_rows), kept, names)
+        low_rated = getattr(train, "low_rated", LowRated.of())
+        return cls(user_ids, item_ids, users, items, (train_rows, valid_rows, test_rows), kept, names, low_rated)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """For a file; `read` is the way back."""
         found = {name: getattr(self, name) for name in ("user_ids", "item_ids", "users", "items")}
         found |= {"sizes": np.asarray(self.sizes), **{f"number:{name}": value for name, value in self.numbers.items()}}
+        found |= self.low_rated.arrays()
         return found if self.names is None else {**found, "names": self.names.astype(str)}
 
     @classmethod
@@ -76,7 +81,8 @@ class RunData:
             numbers = {name.partition(":")[2]: value for name, value in arrays.items() if name.startswith("number:")}
             train, valid, test = map(int, arrays["sizes"])
             user_ids, item_ids, users, items = (arrays[name] for name in ("user_ids", "item_ids", "users", "items"))
-            return cls(user_ids, item_ids, users, items, (train, valid, test), numbers, arrays.get("names"))
+            names, low_rated = arrays.get("names"), LowRated.read(arrays)
+            return cls(user_ids, item_ids, users, items, (train, valid, test), numbers, names, low_rated)
         except (KeyError, ValueError, TypeError) as error:
             raise DataError(f"the interactions that the run has kept are incomplete ({error!r}).") from error
 
@@ -91,16 +97,14 @@ class RunData:
 
     def all_training(self) -> "RunData":
         """The same with every interaction in the training part."""
-        return RunData(
-            self.user_ids, self.item_ids, self.users, self.items, (len(self.users), 0, 0), self.numbers, self.names
-        )
+        return replace(self, sizes=(len(self.users), 0, 0))
 
 
 class StoredDataset(Dataset):
     """RecBole's dataset from what a run has kept, whatever its files hold now."""
 
     def __init__(self, config: Any, data: RunData):
-        self.stored = data
+        self.stored, self.low_rated = data, data.low_rated
         super().__init__(config)
 
     def _from_scratch(self) -> None:

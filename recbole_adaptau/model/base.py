@@ -22,8 +22,9 @@ from ..core.losses import LOSSES, ScoredBatch
 from ..core.negatives import NEGATIVES, rows_of_negatives
 from ..core.settings import SettingsModel, setting
 from ..core.strategies import STRATEGIES
+from ..data.check import check_topk
 from ..data.positives import training_positives
-from ..errors import DataError, OptionError, did_you_mean
+from ..errors import OptionError, did_you_mean
 from ..recipe import PARTS, PairScores, RecipePart
 
 
@@ -109,11 +110,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         self.settings: Any = self.Settings.read(config)
         self._scored: tuple[Any, tuple[Tensor, Tensor, Tensor]] | None = None
         self.interactions = training_positives(dataset)
-        if max(config["topk"]) > self.interactions.n_real_items:
-            raise DataError(
-                f"topk = {config['topk']}, but '{config['dataset']}' has only {self.interactions.n_real_items} items: "
-                f"set --topk and --valid_metric to a smaller k."
-            )
+        check_topk(config, self.interactions.n_real_items)
         sides = self.settings.normalization
         if sides == "auto":
             sides = "N-N" if self.settings.tau_strategy == "none" else "Y-Y"

@@ -14,6 +14,7 @@ from recbole.utils import FeatureSource, ModelType
 
 from ..config.selection import WITHOUT_LABELS, rating_bound
 from ..data.check import AtomicFile, check_values, repeated_pairs, seen_before, without_missing_ids
+from ..data.low_rated import LowRated
 from ..errors import DataError, did_you_mean, refusals_explained
 from ..training.log import say
 from .libraries import silence_chained_assignment
@@ -25,6 +26,7 @@ def load_feat(original: Any, self: Any, filepath: str, source: Any) -> pd.DataFr
     is_inter = source is FeatureSource.INTERACTION
     if is_inter:
         _need_ids(self, columns, file)
+        _need_rating(self, columns, file)
     seen: set[str] = self.__dict__.setdefault("_checked_files", set())
     known, lines = filepath in seen, None
     seen.add(filepath)
@@ -36,7 +38,7 @@ def load_feat(original: Any, self: Any, filepath: str, source: Any) -> pd.DataFr
         return None
     if lines is not None and len(table) < lines.filled - 1:
         raise file.open_quote()
-    notes = [] if known else check_values(table, columns, file)
+    notes = [] if known else check_values(table, columns, file, self.config["val_interval"] or ())
     ids = [field for field in (self.uid_field, self.iid_field) if field in table]
     table, left_out = without_missing_ids(table, ids, file)
     for note in notes if known else [*left_out, *notes]:
@@ -49,13 +51,15 @@ def load_feat(original: Any, self: Any, filepath: str, source: Any) -> pd.DataFr
 
 
 def _count_rows(dataset: Any, table: pd.DataFrame) -> None:
-    """Keep how many interactions were read, and how many of them have too low a rating, for `_say_positives`."""
+    """Keep how many interactions were read, for `_say_positives`, and which of them have too low a rating."""
     rows, low = dataset.__dict__.get("_rows_read", (0, 0))
     bound = rating_bound(dataset.config)
     if bound is not None and bound[0] in table:
         field, interval = bound
         within = dataset._within_intervals(table[field].to_numpy(), dataset._parse_intervals_str(interval))
         low += int((~within).sum())
+        if dataset.uid_field is not None and dataset.iid_field is not None:
+            dataset.low_rated = LowRated.of(*(table[name][~within] for name in (dataset.uid_field, dataset.iid_field)))
     dataset.__dict__["_rows_read"] = rows + len(table), low
 
 
@@ -77,6 +81,15 @@ def _need_ids(dataset: Any, columns: dict[str, str], file: AtomicFile) -> None:
             )
         if (load_col is not None and field not in load_col) or (unload_col is not None and field in unload_col):
             raise DataError(f"load_col and unload_col leave out '{field}' of {file.path}: nothing works without it.")
+
+
+def _need_rating(dataset: Any, columns: dict[str, str], file: AtomicFile) -> None:
+    bound = rating_bound(dataset.config)
+    if bound is not None and bound[0] not in columns:
+        raise DataError(
+            f"{file.path} has no column '{bound[0]}' (RATING_FIELD), of which only values in {bound[1]} are positives; "
+            f"it has {', '.join(columns)}.{did_you_mean(bound[0], columns)}"
+        )
 
 
 def _judge_lines(dataset: Any, lines: Any, width: int, file: AtomicFile, strict: bool) -> None:
@@ -116,16 +129,26 @@ def _read(dataset: Any, load: Any, file: AtomicFile, source: Any, columns: dict[
 def from_scratch(original: Any, self: Any) -> None:
     """Repeated consumption can be meant (`repeatable`, models other than general ones): then nothing is dropped."""
     with refusals_explained(f"the dataset '{self.dataset_name}' cannot be loaded with these settings", DataError):
-        original(self)
-    _say_positives(self)
-    if self.uid_field is None or self.config["MODEL_TYPE"] != ModelType.GENERAL or self.config["repeatable"]:
+        try:
+            original(self)
+        except ValueError as error:
+            if "feat is empty" not in str(error):
+                raise
+            filters = [*FILTERS, "val_interval"]
+            chosen = ", ".join(f"{key} = {self.config[key]}" for key in filters if self.config[key] not in UNFILTERED)
+            raise DataError(f"no interaction of '{self.dataset_name}' is left by {chosen}: loosen them.") from error
+    are_pairs = self.uid_field is not None and self.config["MODEL_TYPE"] == ModelType.GENERAL
+    if self.benchmark_filename_list is not None:
+        if are_pairs and not self.config["repeatable"]:
+            _drop_seen(self)
+        _say_parts(self)
         return
-    if self.benchmark_filename_list is None:
+    _say_positives(self)
+    if are_pairs and not self.config["repeatable"]:
         _note_repeats(self)
-    else:
-        _drop_seen(self)
 
 
+UNFILTERED: tuple[Any, ...] = (None, "[0,inf)", {})
 FILTERS = ("rm_dup_inter", "user_inter_num_interval", "item_inter_num_interval")
 
 
@@ -143,7 +166,7 @@ def _say_positives(dataset: Any) -> None:
     told = [f"positives: {kept:,} of {rows:,} interactions"]
     bound = rating_bound(config)
     if bound is not None:
-        told.append(f"{low:,} left out because their {field} is not in {bound[1]}")
+        told.append(f"{low:,} left out because their {field} is not in {bound[1]} (they count as seen)")
     elif field in dataset.inter_feat:
         told.append(f"every {field} counts as one (--min-rating=N leaves out those below N)")
     if rows - low > kept:
@@ -153,6 +176,18 @@ def _say_positives(dataset: Any) -> None:
         filters = ", ".join(f"{key} = {value}" for key, value in found.items() if value) or "other filters"
         told.append(f"{rows - low - kept:,} left out by {filters}")
     say("; ".join(told))
+
+
+def _say_parts(dataset: Any) -> None:
+    """How many interactions the parts of a given split have; a file that both validates and tests counts once."""
+    if dataset.config["MODEL_TYPE"] not in WITHOUT_LABELS:
+        _say_positives(dataset)
+        return
+    names = dataset.benchmark_filename_list
+    sizes = dict(zip(names, dataset.file_size_list, strict=True))
+    told = f"positives: {sum(sizes.values()):,} interactions, split as given: "
+    told += ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+    say(f"{told}; '{names[-1]}' both validates and tests" if names[-1] in names[1:-1] else told)
 
 
 def _pairs(dataset: Any) -> tuple[Any, Any]:

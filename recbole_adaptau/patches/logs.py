@@ -14,7 +14,7 @@ from colorama.ansitowin32 import StreamWrapper
 from recbole.utils import logger as recbole_logger
 from recbole.utils import utils
 
-from ..config.keys import method_line
+from ..config.keys import method_line, part_lines
 from ..distributed import ranks
 from ..training.log import is_shown, say
 
@@ -78,6 +78,8 @@ def init_logger(original: Any, config: Any) -> None:
     # Never above what it was: that would silence whatever else logs in this process. The handlers have their level.
     root.setLevel(min(root.level, level))
     say(method_line(config))
+    for line in part_lines(config):
+        root.info(line)
 
 
 def _console(quiet: bool) -> "logging.StreamHandler[Any]":  # as text: Python 3.10 knows no such type

@@ -68,7 +68,9 @@ class RunFolder:
             beside = run.path.parent.iterdir() if not run.path.exists() and run.path.parent.is_dir() else ()
             near = did_you_mean(run.path.name, (path.name for path in beside if (path / run.config.name).is_file()))
             missing = "it has no config.yaml" if run.path.exists() else "there is no such folder"
-            raise DataError(f"{folder} is not a run folder: {missing}.{near}")
+            below = [str(config.parent) for config in sorted(run.path.glob(f"*/{run.config.name}"))[:3]]
+            hint = f" Runs below it: {', '.join(below)}." if below else near
+            raise DataError(f"{str(folder) or repr(folder)} is not a run folder: {missing}.{hint}")
         return run
 
     @classmethod

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 from recbole.trainer import Trainer
+from recbole.utils import ModelType
 
 from ..config.keys import notes
+from ..data.check import check_topk
 from ..distributed import ranks
 from ..errors import CheckpointError
 from ..model.base import AdapTauRecommender
@@ -51,6 +53,8 @@ class RunRecorder(Trainer):
 
     def __init__(self, config: Any, model: Any):
         super().__init__(config, model)
+        if model.type in (ModelType.GENERAL, ModelType.TRADITIONAL):
+            check_topk(config, model.n_items - 1)
         self._folder = RunFolder(config["run_folder"]) if config["run_folder"] else None
         self.run = self._folder if ranks.is_first() else None
         self._record: dict[str, Any] | None = None
@@ -227,8 +231,9 @@ class RunRecorder(Trainer):
             self.run.add_epoch({**self._record, "peak_memory_mb": memory.peak_megabytes(self.device)})
             self._seconds.append(self._record["train_seconds"] + self._record.get("valid_seconds", 0.0))
             mean = sum(self._seconds) / len(self._seconds)
-            left = mean * (self.epochs - self._record["epoch"] - 1)
-            say(epoch_line(self._record, self.valid_metric, self.cur_step == 0, self.epochs, left))
+            epochs = min(self.epochs, self.config["stop_epoch"] or self.epochs)
+            left = mean * (epochs - self._record["epoch"] - 1)
+            say(epoch_line(self._record, self.valid_metric, self.cur_step == 0, epochs, left))
         self._record = None
 
     def _save_last(self, next_epoch: int) -> None:

@@ -12,6 +12,7 @@ from ..training.checkpoint import quoted, shielded_argv
 from . import quick_start
 from .folder import RunFolder, read_interactions
 
+NEEDS_VALIDATION = "a refit needs a validation part to know when to stop: give it a share, as --valid=0.1."
 VALIDATION = "validation"  # the folder of the run that validates, below the one that is refitted
 
 
@@ -37,6 +38,9 @@ def refit(
     config = Config(model, dataset, config_file_list, dict(settings))
     run = RunFolder(config["run_folder"])
     run.refuse_if_used()
+    shares = (config["eval_args"]["split"] or {}).get("RS")
+    if shares is not None and not config["benchmark_filename"] and not shares[1]:
+        raise OptionError(NEEDS_VALIDATION)
     validation = RunFolder(run.path / VALIDATION)
     given = {**settings, **quoted({"run_folder": str(validation.path)})}
     quick_start.run_processes(model, dataset, config_file_list, given, **group)
@@ -45,7 +49,10 @@ def refit(
 
 def resume_refit(run_folder: str | Path, **group: Any) -> dict[str, Any]:
     """Go on with a refit wherever it was interrupted."""
-    run, validation = RunFolder(run_folder), RunFolder.existing(Path(run_folder) / VALIDATION)
+    run, validation = RunFolder(run_folder), RunFolder(Path(run_folder) / VALIDATION)
+    if not validation.config.is_file():
+        RunFolder.existing(run_folder)
+        raise OptionError(f"{run_folder} was trained without --refit: go on with it by --resume={run_folder} alone.")
     quick_start.resume(validation.path, **group)
     if not run.config.is_file():
         return _on_everything(run, validation, **{key: value for key, value in group.items() if value is not None})
@@ -58,7 +65,7 @@ def _on_everything(run: RunFolder, validation: RunFolder, **group: Any) -> dict[
     if not validation.interactions.is_file():
         raise OptionError(f"{result['model']} reads more than users and items, which a refit does not keep.")
     if result["best_valid_score"] is None:
-        raise OptionError("a refit needs a validation part to know when to stop: give it a share in eval_args.")
+        raise OptionError(NEEDS_VALIDATION)
     run.write_interactions(read_interactions(validation.interactions).all_training())
     epochs = result["best_epoch"] + 1
     getLogger().info(f"refit: all interactions, {epochs} epochs")

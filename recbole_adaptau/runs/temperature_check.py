@@ -14,6 +14,8 @@ MOST_POSITIVES = 1024
 STEPS = 8
 # Temperatures further apart than this cost more than a few per cent of accuracy.
 TIMES_APART = 1.5
+# At a higher temperature cosines make next to no difference: such a model has learned nothing yet.
+HIGHEST = 2.0
 
 
 @torch.no_grad()
@@ -42,7 +44,7 @@ def calibrated_temperatures(model: AdapTauRecommender, valid_data: Any, seed: in
 def temperature_advice(result: dict[str, Any]) -> str | None:
     """What to try when a run's tau_0 is far from the advised one; None when it is not, or was not measured."""
     advised, tau_0 = result.get("advised_tau"), result.get("tau_0")
-    if not advised or not tau_0 or 1 / TIMES_APART <= tau_0 / advised <= TIMES_APART:
+    if not advised or not tau_0 or advised > HIGHEST or 1 / TIMES_APART <= tau_0 / advised <= TIMES_APART:
         return None
     strategy = "calibrated_user" if result["tau_strategy"].endswith("_user") else "calibrated"
     return (

@@ -11,6 +11,7 @@ from torch import Tensor
 from ..core.interactions import Interactions
 from .ids import Ids, id_list, pair_lists
 
+FILTERS = ("allow", "deny", "exclude", "candidates")
 Report = Callable[[str, list[str]], None]
 
 

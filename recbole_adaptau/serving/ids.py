@@ -56,6 +56,16 @@ def as_text(name: Any) -> str:
     raise TypeError(f"an id is text or a whole number, not {name!r}.")
 
 
+def need_whole(name: str, value: Any) -> None:
+    """Refuse what is no whole number.
+
+    Raises:
+        TypeError: With the name and the value.
+    """
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise TypeError(f"{name} = {value!r}: must be a whole number.")
+
+
 def id_list(given: Any, what: str) -> list[str]:
     """The ids that somebody names: one alone, or any sequence of them; each once, in order.
 

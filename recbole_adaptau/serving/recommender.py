@@ -10,15 +10,16 @@ import numpy as np
 import pandas as pd
 import torch
 
+from ..data.columns import NONE
 from ..data.frames import interactions_table
-from ..errors import AdapTauError, DataError, DataWarning, OptionError
+from ..errors import AdapTauError, DataError, DataWarning, OptionError, did_you_mean
 from ..runs.folder import RunFolder
 from . import ranking
 from .embeddings import Embeddings
 from .explain import reasons
-from .filters import Filters
+from .filters import FILTERS, Filters
 from .fitting import train
-from .ids import Ids, id_list, pair_lists
+from .ids import Ids, id_list, need_whole, pair_lists
 from .ranking import top_places
 from .served import Served, from_run, of_model
 from .similar import neighbour_table
@@ -29,8 +30,8 @@ class Recommender:
     """Top items for users of the data, or for anybody who names some items they like.
 
     Users and items are given and returned by their own (external) ids. All that the data has a user down for
-    (training, validation and test) counts as seen. Any number of threads may ask at the same time: what answers is
-    never changed, only replaced as a whole.
+    (training, validation, test, and what has too low a rating) counts as seen. Any number of threads may ask at the
+    same time: what answers is never changed, only replaced as a whole.
 
     Args:
         model: Any model's name, ours or RecBole's.
@@ -66,7 +67,7 @@ class Recommender:
             user, item: The columns with the ids: text or whole numbers.
             time: The column with times (numbers or dates), for a split by time.
             rating: The column with ratings; needs `min_rating`.
-            min_rating: A rating from which on an interaction is a positive; others are left out.
+            min_rating: A rating from which on an interaction is a positive; others only count as seen.
             user_ids, item_ids: The ids of a matrix's rows and columns.
             item_names: {item: name}, shown beside the ids.
             name: Of the dataset in run folders and tables.
@@ -115,7 +116,13 @@ class Recommender:
             return True
 
     def update(
-        self, interactions: Any, user: str = "user", item: str = "item", time: str | None = None, **options: Any
+        self,
+        interactions: Any,
+        user: str = "user",
+        item: str = "item",
+        time: str | None = None,
+        rating: str | None = None,
+        **options: Any,
     ) -> Update:
         """Train further on with new interactions, and go over to the new model if it is no worse; see `update.update`.
 
@@ -123,12 +130,15 @@ class Recommender:
 
         Args:
             interactions, user, item, time: As of `fit`.
+            rating: The column with ratings, for a model that learned from ratings; "none" if all are positives.
             options: epochs, held_out and check.
         """
         folder = self.run_folder
         if folder is None:
             raise AdapTauError("only a model with a run folder can be updated: use fit, or load one.")
-        done = update(folder, interactions_table(interactions, user, item, time), **options)
+        none = rating == NONE
+        table = interactions_table(interactions, user, item, time, None if none else rating)
+        done = update(folder, table, **options, all_positive=none)
         self.refresh()
         return done
 
@@ -220,7 +230,8 @@ class Recommender:
         served = self.served
         every = np.arange(1, len(served.users)) if users is None else self._places(served.users, users, "users")
         _check_k(k, len(served.items))
-        made = Filters.of(served.users, served.items, None if include_seen else served.seen, self._warn, **filters)
+        _check_options(explain, filters)
+        made = Filters.of(served.users, served.items, None if include_seen else served.hidden, self._warn, **filters)
         return self._parts(served, every, k, made, explain, progress)
 
     def recommend_for(self, liked: Any, k: int = 20, include_seen: bool = False, **options: Any) -> pd.DataFrame:
@@ -245,6 +256,7 @@ class Recommender:
         _check_k(k, len(served.items))
         places = np.arange(len(served.users), len(theirs.users))
         explain, progress = options.pop("explain", 0), options.pop("progress", False)
+        _check_options(explain, options)
         made = Filters.of(theirs.users, theirs.items, None if include_seen else theirs.seen, self._warn, **options)
         table = pd.concat(list(self._parts(theirs, places, k, made, explain, progress)), ignore_index=True)
         return table if many else table.drop(columns="user")
@@ -359,10 +371,22 @@ def _because(served: Served, users: np.ndarray, items: np.ndarray, scores: np.nd
 
 
 def _check_k(k: int, n_items: int) -> None:
+    need_whole("k", k)
     if not 1 <= k < n_items:
         raise OptionError(f"k = {k}: must be at least 1 and at most {n_items - 1}, the number of items.")
 
 
+def _check_options(explain: int, filters: dict[str, Any]) -> None:
+    for name in filters:
+        if name not in FILTERS:
+            known = ", ".join(FILTERS)
+            raise TypeError(f"there is no filter '{name}', only {known}.{did_you_mean(name, FILTERS)}")
+    need_whole("explain", explain)
+    if explain < 0:
+        raise OptionError(f"explain = {explain}: must be at least 0.")
+
+
 def _check_neighbours(k: int, others: int, what: str) -> None:
+    need_whole("k", k)
     if not 1 <= k <= others:
         raise OptionError(f"{k} neighbours: must be at least 1 and at most {others}, the number of other {what}.")

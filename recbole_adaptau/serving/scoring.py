@@ -24,7 +24,7 @@ class Scorer:
     """
 
     def __init__(self, model: Any, active_users: Tensor):
-        refuse_what_cannot_rank(model)
+        refuse_what_cannot_rank(type(model))
         self.model, self._lock = model.eval(), Lock()
         self.n_users, self.n_items = model.n_users, model.n_items
         self.device = next(model.parameters(), torch.empty(0)).device
@@ -96,11 +96,12 @@ def histories(seen: Interactions, users: Tensor) -> sp.csr_array:
 
 
 def refuse_what_cannot_rank(model: Any) -> None:
-    name = type(model).__name__
+    """Refuse a class of models whose recommendations would need more than a user's id."""
+    name = model.__name__
     if getattr(model, "type", None) in (ModelType.SEQUENTIAL, ModelType.CONTEXT):
         raise OptionError(
             f"{name} is a {model.type.name.lower()} model, which needs more than a user's id to rank items; "
             "recommendations are for models that rank by user alone."
         )
-    if type(model).full_sort_predict is AbstractRecommender.full_sort_predict:
+    if getattr(model, "full_sort_predict", None) is AbstractRecommender.full_sort_predict:
         raise OptionError(f"{name} has no full_sort_predict: it cannot rank all items at once.")

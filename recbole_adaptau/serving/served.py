@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from logging import INFO, disable, root
 from pathlib import Path
@@ -15,6 +15,7 @@ from recbole.quick_start import quick_start
 from torch import Tensor
 
 from ..core.interactions import Interactions
+from ..data.low_rated import LowRated
 from ..data.names import item_names
 from ..data.stored import changed_files
 from ..errors import AdapTauError, DataWarning
@@ -33,7 +34,8 @@ class Served:
         scorer: The scores of the users the model was trained on.
         users: Those users, and further ones who are known by what they have seen.
         items: The items.
-        seen: What each user has seen.
+        seen: What each user has seen, and is described by.
+        low_rated: What else some users have seen, and gave too low a rating.
         names: [n_items] the items' names, or None.
         folder: Of the run, or None.
         version: Where in that folder the model lies.
@@ -43,9 +45,26 @@ class Served:
     users: Ids
     items: Ids
     seen: Interactions
+    low_rated: LowRated = field(default_factory=LowRated.of)
     names: np.ndarray | None = None
     folder: Path | None = None
     version: Path | None = None
+
+    @cached_property
+    def hidden(self) -> Interactions:
+        """What each user is not recommended unless seen items are asked for: `seen` and `low_rated`."""
+        low = self.low_rated
+        if not len(low):
+            return self.seen
+        users, items = self.users.places(low.user_ids)[low.users], self.items.places(low.item_ids)[low.items]
+        known = (users > 0) & (items > 0)
+        return self._interactions(self.users, users[known], items[known])
+
+    def _interactions(self, ids: Ids, users: np.ndarray, items: np.ndarray) -> Interactions:
+        """`seen` and further pairs, of all these users."""
+        own = np.concatenate([self.seen.users.cpu().numpy(), users])
+        theirs = np.concatenate([self.seen.items.cpu().numpy(), items])
+        return Interactions(own, theirs, len(ids), len(self.items)).to(self.scorer.device)
 
     @cached_property
     def user_directions(self) -> Tensor:
@@ -64,16 +83,14 @@ class Served:
         known = places > 0
         names = [name for name, is_known in zip(users, known, strict=True) if is_known]
         ids = self.users.with_more(dict.fromkeys(name for name in names if name not in self.users))
-        own = np.concatenate([self.seen.users.cpu().numpy(), ids.places(names)])
-        theirs = np.concatenate([self.seen.items.cpu().numpy(), places[known]])
-        seen = Interactions(own, theirs, len(ids), len(self.items)).to(self.scorer.device)
-        return replace(self, users=ids, seen=seen)
+        return replace(self, users=ids, seen=self._interactions(ids, ids.places(names), places[known]))
 
     def without_users(self) -> "Served":
         """The model and its items alone: whoever is added is new."""
         nobody = np.empty(0, np.int64)
         seen = Interactions(nobody, nobody, 1, len(self.items)).to(self.scorer.device)
-        return replace(self, scorer=self.scorer.for_new_users(), users=Ids(self.users.names[:1]), seen=seen)
+        scorer, users = self.scorer.for_new_users(), Ids(self.users.names[:1])
+        return replace(self, scorer=scorer, users=users, seen=seen, low_rated=LowRated.of())
 
 
 def of_model(model: Any, dataset: Any, name_field: str | None = None, types: dict[str, str] | None = None) -> Served:
@@ -83,7 +100,8 @@ def of_model(model: Any, dataset: Any, name_field: str | None = None, types: dic
     users, items = (np.asarray(dataset.inter_feat[name]) for name in fields.values())
     seen = Interactions(users, items, len(ids["user"]), len(ids["item"]))
     scorer = Scorer(model, seen.active_users)
-    return Served(scorer, ids["user"], ids["item"], seen.to(scorer.device), item_names(dataset, name_field))
+    low_rated, names = getattr(dataset, "low_rated", LowRated.of()), item_names(dataset, name_field)
+    return Served(scorer, ids["user"], ids["item"], seen.to(scorer.device), low_rated, names)
 
 
 def from_run(
@@ -130,8 +148,10 @@ def _with_changes(served: Served, config: Any) -> Served:
     if unknown:
         shown = ", ".join(unknown[:10]) + (" …" if len(unknown) > 10 else "")
         warnings.warn(
-            f"{len(unknown)} items are new since the training and are not recommended before the next: {shown}",
+            f"{len(unknown)} {'item is' if len(unknown) == 1 else 'items are'} new since the training and not "
+            f"recommended before the next: {shown}",
             DataWarning,
             stacklevel=2,
         )
-    return served.with_history(*names)
+    low_rated = served.low_rated.joined(getattr(now, "low_rated", LowRated.of()))
+    return replace(served, low_rated=low_rated).with_history(*names)

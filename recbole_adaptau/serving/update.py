@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..config.selection import lowest_rating
 from ..core.interactions import Interactions
+from ..data.low_rated import LowRated
 from ..data.stored import RunData
 from ..errors import DataError, OptionError
 from ..runs.folder import RunFolder, read_interactions
 from ..runs.quick_start import run_recbole_adaptau
 from ..training.checkpoint import quoted, shielded_argv
 from .filters import Filters
-from .ids import Ids, as_text
+from .ids import Ids, as_text, need_whole
 from .ranking import top_places
 from .served import Served, from_run, quiet
 
-EPOCHS, HELD_OUT, K = 5, 0.1, 20
+EPOCHS, HELD_OUT, LARGEST_SHARE, K = 5, 0.1, 0.5, 20
 # Fewer users say little of a difference between two models.
 FEWEST_USERS = 30
 # How many standard errors the new model may be behind: what chance alone does in one of forty updates.
@@ -33,6 +35,7 @@ class Update:
 
     Attributes:
         interactions, users, items: How many are new.
+        low_rated: How many new ones have too low a rating to be learned from.
         old, new: NDCG@20 of both models over the held-out users.
         error: The standard error of the difference, over the users.
         checked: How many users were held out.
@@ -49,11 +52,14 @@ class Update:
     checked: int
     replaced: bool
     folder: Path | None
+    low_rated: int = 0
 
     def __str__(self) -> str:
         if not self.interactions:
-            return "nothing new: every interaction is known already"
+            return "nothing new: every positive interaction is known already"
         lines = [f"{self.interactions:,} new interactions, {self.users:,} new users, {self.items:,} new items"]
+        if self.low_rated:
+            lines.append(f"{self.low_rated:,} with a low rating count as seen")
         if self.checked:
             lines.append(
                 f"NDCG@{K} of {self.checked:,} held-out users: {self.old:.4f} before, {self.new:.4f} now "
@@ -69,6 +75,7 @@ def update(
     epochs: int = EPOCHS,
     held_out: float = HELD_OUT,
     check: bool = True,
+    all_positive: bool = False,
 ) -> Update:
     """Train what serves further on with new interactions, and put it in place if it is no worse.
 
@@ -79,32 +86,33 @@ def update(
 
     Args:
         run_folder: A run, refitted or not, updated before or not.
-        interactions: user, item and perhaps time, as of `data.frames.interactions_table`.
+        interactions: user, item and perhaps time and rating, as of `data.frames.interactions_table`. Pairs with a lower
+            rating than those that the run learned from only count as seen.
         epochs: How long to train.
         held_out: Which share of the new interactions to compare on, at most: one of each user, the last if there are
             times.
         check: Whether to compare; if not, the new model takes the place of the old in any case.
+        all_positive: Whether interactions without ratings are positives though the run learned from ratings.
     """
+    need_whole("epochs", epochs)
     if epochs < 1:
         raise OptionError(f"epochs = {epochs}: must be at least 1.")
-    if not 0 < held_out <= 0.5:
-        raise OptionError(f"held_out = {held_out}: must be above 0 and at most 0.5.")
+    if not isinstance(held_out, float | int) or not 0 < held_out <= LARGEST_SHARE:
+        raise OptionError(f"held_out = {held_out!r}: must be above 0 and at most {LARGEST_SHARE}.")
     run = RunFolder.existing(run_folder)
     with quiet(), run.alone():
         current = RunFolder.serving(run_folder)
         if not current.interactions.is_file():
             raise DataError(f"{current.path} has kept no interactions (a run of version 0.2?): train it again.")
         data = read_interactions(current.interactions)
-        rows = _new_rows(data, interactions)
+        positives, low_rated = _by_rating(interactions, lowest_rating(current.settings()), run_folder, all_positive)
+        rows = _new_rows(data, positives)
         if rows.empty:
             return Update(0, 0, 0, 0.0, 0.0, 0.0, 0, False, None)
         mask = _held_out(data, rows, held_out, current.settings()["seed"]) if check else np.zeros(len(rows), bool)
         if check and rows[mask]["user"].nunique() < FEWEST_USERS:
-            raise DataError(
-                f"only {rows[mask]['user'].nunique()} users can be held out of {len(rows)} new interactions, too few "
-                f"to compare two models on ({FEWEST_USERS}): wait for more, or update without the check (--unchecked)."
-            )
-        merged = _merged(data, rows[~mask], rows[mask])
+            raise _too_few(data, rows, mask)
+        merged = replace(_merged(data, rows[~mask], rows[mask]), low_rated=data.low_rated.joined(low_rated))
         version = _new_version(run)
         version.path.mkdir(parents=True)
         version.write_interactions(merged)
@@ -119,7 +127,33 @@ def update(
             run.put_in_place(version.path.name)
             _remove_old_versions(run, keep={version.path, current.path})
     users, items = len(merged.user_ids) - len(data.user_ids), len(merged.item_ids) - len(data.item_ids)
-    return Update(len(rows), users, items, before, now, error, len(new), better, version.path)
+    return Update(len(rows), users, items, before, now, error, len(new), better, version.path, len(low_rated))
+
+
+def _by_rating(
+    interactions: pd.DataFrame, least: float | None, run_folder: str | Path, all_positive: bool
+) -> tuple[pd.DataFrame, LowRated]:
+    """The rows that are positives in the eyes of the run, and the pairs of the others."""
+    if least is None or all_positive:
+        return interactions, LowRated.of()
+    if "rating" not in interactions:
+        raise OptionError(
+            f"{run_folder} learned from ratings of at least {least:g}, and the new interactions have none: name the "
+            "column with --rating COLUMN, or say --rating none if each of them is a positive."
+        )
+    positive = interactions["rating"] >= least
+    low = interactions[~positive]
+    return interactions[positive], LowRated.of(*(low[kind].map(as_text) for kind in ("user", "item")))
+
+
+def _too_few(data: RunData, rows: pd.DataFrame, mask: np.ndarray) -> DataError:
+    users = rows[mask]["user"].nunique()
+    more = rows[_held_out(data, rows, LARGEST_SHARE, 0)]["user"].nunique() >= FEWEST_USERS
+    instead = f"hold out more (--held-out {LARGEST_SHARE})" if more else "wait for more"
+    return DataError(
+        f"only {users} {'user' if users == 1 else 'users'} can be held out of {len(rows)} new interactions, too few to "
+        f"compare two models on ({FEWEST_USERS}): {instead}, or update without the check (--unchecked)."
+    )
 
 
 def _new_rows(data: RunData, interactions: pd.DataFrame) -> pd.DataFrame:

@@ -39,15 +39,15 @@ def test_an_interrupt_has_its_exit_code(source, monkeypatch, capsys):
     assert capsys.readouterr().err == "interrupted; the conversion is not complete\n"
 
 
-def test_a_csv_file_is_reported_and_goes_on_to_training(capsys):
+def test_an_import_is_reported_and_goes_on_to_training(capsys):
     Path("shop.csv").write_text("user,item\na,x\na,x\nb,y\n", encoding="utf-8")
-    arguments = ["csv", "--source", "shop.csv", "--name", "shop"]
+    arguments = ["import", "--source", "shop.csv", "--name", "shop"]
     assert command.main(arguments) == 0
     printed = capsys.readouterr().out
     rows = [line.split()[:3] for line in printed.splitlines()]
     assert ["users", "2", "column"] in rows and ["duplicates", "dropped", "1"] in rows
     assert "recbole-adaptau train --dataset=shop\n" in printed and "--protocol" not in printed
-    for wrong in (arguments, ["csv", "--source", "shpo.csv", "--name", "b"]):
+    for wrong in (arguments, ["import", "--source", "shpo.csv", "--name", "b"]):
         assert command.main(wrong) == 2
         assert capsys.readouterr().err.startswith("error: ")
 
@@ -68,3 +68,12 @@ assert not {{"torch", "recbole"}} & sys.modules.keys()
     failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert failed.returncode == 0 and failed.stdout == "", failed.stderr
     assert failed.stderr.startswith("error: source") and "Traceback" not in failed.stderr
+
+
+def test_the_older_name_of_import_is_the_same_command(capsys):
+    Path("shop.csv").write_text("user,item\na,x\nb,y\n", encoding="utf-8")
+    printed = []
+    for word in ("import", "csv"):
+        assert command.main([word, "--source", "shop.csv", "--name", "shop", "--force"]) == 0
+        printed.append((capsys.readouterr().out, Path("dataset/shop/shop.inter").read_text(encoding="utf-8")))
+    assert printed[0] == printed[1] and "a\tx\n" in printed[0][1]

@@ -20,13 +20,14 @@ PACKAGE = Path(recbole_adaptau.__file__).parent
 
 
 def commands() -> list[list[str]]:
-    """Every verb, and every subcommand of those that have some."""
+    """Every verb, and every subcommand of those that have some, once even if it has two names."""
     found = []
     for verb in VERBS:
         found.append([verb])
         for action in import_module(f"recbole_adaptau.cli.{verb}").parser()._actions:
             if isinstance(action, argparse._SubParsersAction):
-                found += [[verb, name] for name in action.choices]
+                by_parser = {id(parser): name for name, parser in reversed(action.choices.items())}
+                found += [[verb, name] for name in by_parser.values()]
     return found
 
 
@@ -36,7 +37,7 @@ COMMANDS = commands()
 def test_every_verb_and_subcommand_is_among_those_checked():
     named = "train data recommend similar export update tune compare experiment analyse report bench"
     assert " ".join(words[0] for words in COMMANDS if len(words) == 1) == named
-    for words in (["data", "csv"], ["data", "convert"], ["experiment", "grid"], ["experiment", "repeat"],
+    for words in (["data", "import"], ["data", "convert"], ["experiment", "grid"], ["experiment", "repeat"],
                   ["experiment", "plugin"], ["experiment", "curves"], ["experiment", "list"],
                   ["experiment", "noise-global"], ["bench", "speed"]):  # fmt: skip
         assert words in COMMANDS
@@ -92,14 +93,20 @@ def test_without_a_verb_it_says_which(words, message, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["data", "cvs"], "error: 'cvs' is not one of convert, csv. Did you mean 'csv'?"),
+        (["data", "cvs"], "error: 'cvs' is not one of convert, import, csv. Did you mean 'csv'?"),
         (["bench", "sped"], "error: 'sped' is not one of speed, "),
         (["experiment", "gird"], "Did you mean 'grid'?"),
-        (["data", "csv"], "error: the following arguments are required: --source, --name; see recbole"),
-        (["data", "csv", "--source"], "error: argument --source: expected one argument; see recbole-adaptau data csv"),
-        (["data", "csv", "--source", "x", "--name", "y", "--min-rating", "high"], "invalid float value: 'high'; see"),
-        (["data", "csv", "--source", "x", "--name", "y", "--stricter"], "unrecognized arguments: --stricter; see"),
-        (["data", "csv", "--source", "x", "--name", "y", "--item-name", "t"], "about the file of items: add --items"),
+        (["data", "import"], "error: the following arguments are required: --source, --name; see recbole"),
+        (["data", "import", "--source"], "argument --source: expected one argument; see recbole-adaptau data import"),
+        (["data", "import", "--source", "x", "--name", "y", "--min-rating", "high"], "invalid float value: 'high'"),
+        (["data", "import", "--source", "x", "--name", "y", "--stricter"], "unrecognized arguments: --stricter; see"),
+        (["data", "import", "--source", "x", "--name", "y", "--item-name", "t"], "the file of items: add --items"),
+        (["data", "csv", "--source", "x"], "error: the following arguments are required: --name; see recbole-adaptau"),
+        (["data", "improt", "--source", "x"], "Did you mean 'import'?"),
+        (["recommend", "RUN", "--all", "--output", "rsults/top.csv"], "there is no folder"),
+        (["similar", "RUN", "--output", "rsults/similar.csv"], "there is no folder"),
+        (["export", "RUN", "rsults/exported"], "there is no folder"),
+        (["report", "RUN", "--output", "rsults/report.html"], "there is no folder"),
         (["tune", "-m", "AdapTauMF", "-d", "ml-100k", "--algo", "grid"], "'--algo grid' is not one of exhaustive,"),
         (["tune", "-m", "AdapTauMF", "-d", "ml-100k", "--max_evals", "0"],
          "error: --max_evals 0: must be the number of trials, at least 1."),
@@ -112,7 +119,7 @@ def test_without_a_verb_it_says_which(words, message, capsys):
         (["experiment", "curves", "RUN", "--output", "rsults/a.png"], "there is no folder"),
         (["tune", "-m", "AdapTauMF", "-d", "ml-100k", "--output", "rsults/a"], "there is no folder"),
         (["compare", "--models", "AdapTauMF", "BPR", "--dataset", "nowhere"], "error: the dataset 'nowhere' was lo"),
-        (["compare", "--models", "BPR", "--dataset", "nowhere"], "recbole-adaptau data csv --source FILE --name nowh"),
+        (["compare", "--models", "BPR", "--dataset", "nowhere"], "recbole-adaptau data import --source FILE --name no"),
         (["tune", "-m", "AdapTauMF", "-d", "nowhere"], "error: the dataset 'nowhere' was looked for in"),
         (["train", "-d", "nowhere"], "error: the dataset 'nowhere' was looked for in"),
         (["train", "-m", "BPR", "-d", "nowhere"], "error: the dataset 'nowhere' was looked for in"),

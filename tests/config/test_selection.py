@@ -32,7 +32,8 @@ def test_low_ratings_are_no_positives(model, settings, caplog):
     assert len(data) == 55_375 and ratings_of(data).min() == 4
     least = "3.5" if settings.get("min_rating") == 3.5 else "4"
     assert "positives: 55,375 of 100,000 interactions" in caplog.text
-    assert f"; 44,625 left out because their rating is not in [{least},inf)" in caplog.text
+    assert f"; 44,625 left out because their rating is not in [{least},inf) (they count as seen)" in caplog.text
+    assert len(data.low_rated) == 44_625
 
 
 def test_without_a_bound_the_log_says_that_every_rating_counts(caplog):
@@ -49,6 +50,18 @@ def test_what_other_filters_leave_out_is_counted_apart(caplog):
     left = 55_375 - len(data)
     assert f"positives: {len(data):,} of 100,000" in caplog.text
     assert f"; {left:,} left out by user_inter_num_interval = [20,inf), item_inter" in caplog.text
+
+
+@pytest.mark.parametrize("names", [["train", "valid", "test"], ["train", "test", "test"]])
+def test_of_a_given_split_each_file_counts_once(board, names, caplog):
+    caplog.set_level(logging.INFO)
+    create_dataset(config(**{**board, "dataset": "board", "benchmark_filename": names, "state": "INFO"}))
+    if names[1] == "valid":
+        assert "positives: 576 interactions, split as given: train 480, valid 48, test 48" in caplog.text
+        assert "both validates and tests" not in caplog.text
+    else:
+        told = "positives: 528 interactions, split as given: train 480, test 48; 'test' both validates and tests"
+        assert told in caplog.text
 
 
 def parts(**settings) -> list:
@@ -122,7 +135,10 @@ def test_what_contradicts_itself_is_refused(model, settings, message):
     ("settings", "message"),
     [
         ({"split": "time"}, r"no column 'timestamp' .*use --split=random"),
-        ({"min_rating": 4}, r"Field \[rating\] not defined"),
+        (
+            {"min_rating": 4},
+            r"has no column 'rating' \(RATING_FIELD\), of which only values in \[4,inf\) are positives",
+        ),
     ],
 )
 def test_data_without_the_column_is_refused(tmp_path, settings, message):

@@ -124,12 +124,13 @@ def test_bad_interactions_are_refused_with_file_and_line(tmp_path, case):
         ({"load_col": {"item": ["item_id"]}}, "leave out 'user_id'"),
         ({"encoding": "utf-99"}, "encoding = 'utf-99' is not an encoding"),
         ({"field_separator": ","}, r"separated by tabs, but field_separator is ','.* to '\\t'"),
+        ({"val_interval": {"rating": "[3,inf)"}}, "has no column 'rating'.* only values in .3,inf. are positives"),
+        ({"val_interval": {"age": "[3,inf)"}}, r"cannot be loaded with these settings: Field \[age\] not defined"),
         (
-            {"val_interval": {"rating": "[3,inf)"}},
-            r"cannot be loaded with these settings: Field \[rating\] not defined",
+            {"user_inter_num_interval": "[900,inf)"},
+            r"no interaction of '\w+' is left by user_inter_num_interval = .900,inf\): loosen",
         ),
-        ({"user_inter_num_interval": "[900,inf)"}, "cannot be loaded with these settings: Some feat is empty"),
-        ({"threshold": {"rating": 3}}, r"cannot be loaded with these settings: Field \[rating\]"),
+        ({"threshold": {"rating": 3}}, "has no column 'rating'.* only values in .3,inf. are positives"),
         ({"normalize_field": ["age"]}, r"cannot be loaded with these settings: Field \[age\]"),
         (
             {"additional_feat_suffix": ["kg"]},

@@ -138,15 +138,23 @@ def test_rows_without_an_id_are_dropped_and_counted_or_refused():
 RATED = "user,item,rating,time\na,x,5,1\na,y,3.5,2\nb,x,4,3\nb,y,,4\na,x,1,0\n"
 
 
-def test_ratings_are_kept_and_low_ones_are_no_positives_where_said():
+def test_ratings_are_kept_and_low_ones_are_no_positives_where_said(caplog):
     rows, report = imported(RATED)
     assert [row[-1] for row in rows] == ["3.5", "4.0", "", "1.0"], "the earliest of a pair, whatever its rating"
     assert "every one is a positive whatever its rating" in str(report)
     rows, report = imported(RATED, min_rating=4)
-    assert rows == [("a", "x", "1", "5"), ("b", "x", "3", "4")]
-    assert (report.below_rating, report.without_rating, report.duplicates_dropped) == (2, 1, 0)
+    assert rows == [("a", "x", "1", "5.0"), ("a", "y", "2", "3.5"), ("b", "x", "3", "4.0"), ("b", "y", "4", "")]
+    assert (report.interactions, report.users, report.items) == (2, 2, 1)
+    assert (report.below_rating, report.without_rating, report.duplicates_dropped) == (1, 1, 1)
     assert "positives are those with rating of at least 4" in str(report)
-    assert yaml.safe_load(Path("out/tiny/tiny.yaml").read_text())["load_col"]["inter"][-1] == "rating"
+    sidecar = yaml.safe_load(Path("out/tiny/tiny.yaml").read_text())
+    assert sidecar["load_col"]["inter"][-1] == "rating" and sidecar["min_rating"] == 4
+    data = Dataset(Config("BPR", "tiny", config_dict={"data_path": "out", "state": "ERROR"}))
+    assert (len(data), data.user_num, data.item_num) == (2, 3, 2), "RecBole is given the positives alone"
+    told = [record.message for record in caplog.records if "values of 'rating' are missing" in record.message]
+    assert len(told) == 1 and told[0].endswith("are missing; such rows are no positives.")
+    low = data.low_rated
+    assert {*zip(low.user_ids[low.users], low.item_ids[low.items], strict=True)} == {("a", "y"), ("b", "y")}
     assert rows_of(RATED, rating="none", time="none") == [("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")]
 
 
@@ -212,7 +220,7 @@ def changed(line: int, text: str) -> str:
         ("", {}, "the file is empty"),
         ("\n\n", {}, "the file is empty"),
         ("user,item\n", {}, "no interactions below the header"),
-        ("user\na\n", {}, "its first line has one column, 'user'; say what separates the columns: --delimiter"),
+        ("user\na\n", {}, "its first line has one column, 'user'; columns are separated by .* --delimiter says"),
         ("user,item\na,x\n", {"delimiter": "::"}, "its first line has one column"),
         ("user,item\na,x\n", {"delimiter": "\n"}, r"--delimiter '\\n': must be what separates two columns"),
         ("user,item\na,x\n", {"delimiter": ""}, "--delimiter '': must be"),

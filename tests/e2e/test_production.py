@@ -1,6 +1,7 @@
 """From a table to a service, and next day's import while it answers."""
 
 import json
+import logging
 import shutil
 import threading
 from pathlib import Path
@@ -73,6 +74,7 @@ def test_every_kind_of_table_trains_the_same_model():
         (table, {}),
         (pa.Table.from_pandas(table.rename(columns={"user": "who"})), {"user": "who"}),
         (matrix, {"user_ids": ids, "item_ids": ids}),
+        (pytest.importorskip("polars", reason="Polars is not installed").DataFrame(table.to_dict("list")), {}),
     ]
     found = [Recommender("BPR", epochs=1, **QUICK).fit(data, **options).recommend(k=3) for data, options in given]
     for other in found[1:]:
@@ -89,6 +91,7 @@ def test_ratings_decide_what_is_a_positive_and_the_earliest_of_a_pair_is_kept():
     with pytest.warns(DataWarning, match="1 of 129 rows have no user or no item"):
         recommender.fit(pd.concat([again, table, broken]), rating="stars", min_rating=4, time="when")
     data = read_interactions(RunFolder(recommender.run_folder).interactions)
+    assert len(data.low_rated) == 16
     assert sorted(map(int, data.item_ids[1:])) == list(range(12)) and len(data.users) == 48
     assert data.numbers["timestamp"].max() < pd.Timestamp("2024-02-01").timestamp()
 
@@ -100,6 +103,8 @@ def test_ratings_decide_what_is_a_positive_and_the_earliest_of_a_pair_is_kept():
         ({"dataset": "x"}, {}, "dataset: fit sets it; leave it out"),
         ({}, {"rating": "stars"}, "say from which rating on an interaction is a positive: min_rating=4"),
         ({}, {"min_rating": 4}, "name the column with the ratings"),
+        ({}, {"rating": "stars", "min_rating": "4"}, "min_rating = '4': must be a number"),
+        ({"min_rating": 4}, {}, "min_rating: give it to fit, with the column of the ratings"),
         ({}, {"rating": "item", "item": "user", "user": "item", "min_rating": 4}, "must be different columns"),
         ({}, {"name": "../x"}, "is not a name"),
     ],
@@ -167,9 +172,18 @@ def test_a_refit_without_a_validation_part_is_refused(tmp_path):
     split = {"split": {"RS": [0.9, 0.0, 0.1]}, "group_by": "user", "order": "RO", "mode": "full"}
     with pytest.raises(OptionError, match="a refit needs a validation part"):
         refit("AdapTauMF", "whole", None, {**settings, "eval_args": split})
+    assert not Path("run").exists(), "before anything is trained"
 
 
-def test_a_stop_epoch_ends_a_run_on_the_way_of_the_longer_one(tmp_path):
+def test_a_run_that_is_no_refit_is_not_resumed_as_one(shop, capsys):
+    assert train.main(["--refit", f"--resume={shop}"]) == 2
+    assert f"{shop} was trained without --refit: go on with it by --resume={shop} alone" in capsys.readouterr().err
+    assert train.main(["--refit", "--resume=nowhere"]) == 2
+    assert "nowhere is not a run folder: there is no such folder" in capsys.readouterr().err
+
+
+def test_a_stop_epoch_ends_a_run_on_the_way_of_the_longer_one(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
     settings = whole(tmp_path)
     for folder, stop in (("long", None), ("short", 2)):
         recbole_adaptau.run_recbole_adaptau(
@@ -177,6 +191,7 @@ def test_a_stop_epoch_ends_a_run_on_the_way_of_the_longer_one(tmp_path):
         )
     losses = [[record["train_loss"] for record in RunFolder(name).read_epochs()] for name in ("long", "short")]
     assert losses[1] == losses[0][:2]
+    assert "epoch 1 (2/6)" in caplog.text and "epoch 1 (2/2)" in caplog.text
 
 
 NEXT_DAY = pd.concat([colours(range(48, 96), range(48)), colours(range(96), range(48, 56))])
@@ -247,20 +262,85 @@ def test_an_update_that_fails_leaves_what_serves(shop, monkeypatch):
     assert 95 in recommender.user_ids and len(list(Path(shop, "versions").iterdir())) == 1
 
 
+BAD_FILES = {
+    "empty.csv": "",
+    "one.csv": "user\n1\n",
+    "list.json": '[{"user": 1, "item": 2}]',
+    "half.jsonl": '{"user": 1\n',
+    "rated.csv": "user,item,rating\n1,2,five\n",
+    "dates.csv": "user,item,time\n1,2,2024-01-01\n1,3,soon\n",
+}
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["none.csv"], "'none.csv' does not exist"),
         (["new.csv", "--epochs", "0"], "epochs = 0: must be at least 1"),
         (["new.csv", "--held-out", "0.9"], "held_out = 0.9: must be above 0 and at most 0.5"),
-        (["new.csv"], "only 1 users can be held out of 8 new interactions, too few to compare two models on (30)"),
+        (["new.csv"], "only 1 user can be held out of 8 new interactions, too few to compare two models on (30): wait"),
         (["new.csv", "--user", "buyer"], "new.csv has no column 'buyer'"),
+        (["new.csv", "--rating", "stars"], "new.csv has no column 'stars'"),
+        (["new.csv", "--epochs", "x"], "argument --epochs: invalid int value: 'x'; see recbole-adaptau update --help"),
+        (["empty.csv"], "empty.csv: the file is empty"),
+        (["one.csv"], "its first line has one column, 'user'; columns are separated by"),
+        (["list.json"], "list.json is one JSON list; write one object a line"),
+        (["half.jsonl"], "half.jsonl, line 1: not JSON"),
+        (["rated.csv"], "rated.csv, line 2, column rating: 'five' is not a number"),
+        (["dates.csv"], "dates.csv, line 3, column time: 'soon' is not a date"),
+        (["."], "'.' is a folder, not a file"),
     ],
 )
 def test_an_update_that_cannot_be_made_says_why(shop, words, message, capsys):
     colours(range(48, 49), range(48)).head(8).to_csv("new.csv", index=False)
+    for name, text in BAD_FILES.items():
+        Path(name).write_text(text)
     assert update.main([shop, *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_update_with_too_few_held_out_users_says_whether_a_larger_share_would_do(shop):
+    rows = NEXT_DAY[NEXT_DAY["user"] < 48]
+    with pytest.raises(DataError, match=r"too few .*: hold out more \(--held-out 0\.5\), or update without the check"):
+        updating.update(shop, rows)
+
+
+def rated(table: pd.DataFrame, low: range) -> pd.DataFrame:
+    """One star for some items, five for the others."""
+    return table.assign(stars=np.where(table["item"].isin(low), 1, 5))
+
+
+def test_a_low_rating_counts_as_seen_and_nothing_is_learned_from_it(capsys):
+    """Users have given one star to items 40 to 47 of their colour."""
+    table = rated(colours(range(48), range(48)), range(40, 48))
+    table.loc[(table["user"] < 8) & (table["item"] >= 40), "stars"] = 5  # so that these items are known
+    settings = {**QUICK, "epochs": 12, "run_folder": "run"}
+    shop = Recommender("AdapTauMF", **settings).fit(table, rating="stars", min_rating=4)
+    data = read_interactions(RunFolder("run").interactions)
+    assert len(data.users) == (table["stars"] == 5).sum() and len(data.low_rated) == (table["stars"] == 1).sum()
+    for recommender in (shop, Recommender.load("run")):
+        own = recommender.recommend(11, k=48)
+        assert len(own) == 48 - 12 and not (own["item"] % 4 == 3).any(), "all of the colour is seen"
+        everything = recommender.recommend(11, k=48, include_seen=True)
+        assert len(everything) == 48
+        because = ";".join(recommender.recommend(11, k=20, explain=10)["because"])
+        assert because and not {"43", "47"} & {name.strip() for name in because.split(";")}, "no reason, either"
+    new = rated(colours(range(48, 96), range(48)), range(36, 48))
+    new.to_csv("new.csv", index=False)
+    assert update.main(["run", "new.csv", "--epochs", "1", "--unchecked"]) == 0
+    assert "144 with a low rating count as seen" in capsys.readouterr().out
+    shop.refresh()
+    assert len(shop.recommend(50, k=48)) == 48 - 12 and len(shop.recommend(11, k=48)) == 48 - 12
+    again = read_interactions(RunFolder.serving("run").interactions)
+    assert len(again.low_rated) == len(data.low_rated) + 144 and len(again.users) == len(data.users) + 48 * 9
+    new.drop(columns="stars").to_csv("unrated.csv", index=False)
+    assert update.main(["run", "unrated.csv"]) == 2
+    assert "learned from ratings of at least 4, and the new interactions have none" in capsys.readouterr().err
+    with pytest.raises(OptionError, match="--rating none if each of them is a positive"):
+        shop.update(new)
+    assert shop.update(new, rating="stars").interactions == 0
+    done = shop.update(new, rating="none", epochs=1, check=False)
+    assert done.interactions == 144 and done.low_rated == 0
 
 
 def test_how_good_a_ranking_is_agrees_with_a_loop(trained):

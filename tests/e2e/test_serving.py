@@ -251,7 +251,7 @@ def test_a_run_survives_a_refresh_of_its_data(whole, tmp_path, monkeypatch, mode
     rows = [pair for part in checkerboard() for pair in part][::-1]
     bought = before[before.user == "u1"]["item"].tolist()[0]
     write_inter(tmp_path / "data", "whole", [("newbie", "i2"), ("newbie", "brandnew"), ("u1", bought), *rows])
-    with pytest.warns(UserWarning, match="1 items are new since the training .*: brandnew"):
+    with pytest.warns(UserWarning, match="1 item is new since the training .*: brandnew"):
         refreshed = Recommender.load("run")
     others = before["user"] != "u1"
     found = refreshed.recommend(before[others]["user"], k=5)
@@ -266,6 +266,22 @@ def test_a_run_survives_a_refresh_of_its_data(whole, tmp_path, monkeypatch, mode
     monkeypatch.chdir(tmp_path / "elsewhere")
     pd.testing.assert_frame_equal(Recommender.load("../run").recommend(k=5), before)
     assert list(Path().iterdir()) == []  # loading writes nothing
+
+
+def test_low_ratings_since_the_training_count_as_seen(tmp_path):
+    rows = [(user, item, 5) for part in checkerboard() for user, item in part]
+    head = "user_id:token\titem_id:token\trating:float\n"
+    path = write_inter(tmp_path / "data", "rated", [])
+    path.write_text(head + "".join(f"{user}\t{item}\t{stars}\n" for user, item, stars in rows))
+    settings = {"data_path": str(tmp_path / "data"), "epochs": 1, "min_rating": 4, "run_folder": "run"}
+    settings |= {"load_col": {"inter": ["user_id", "item_id"]}, "show_progress": False, "state": "ERROR", "topk": 5}
+    recbole_adaptau.run_recbole_adaptau("AdapTauMF", "rated", None, settings | {"valid_metric": "NDCG@5"})
+    before = Recommender.load("run").recommend("u1", k=48)["item"].tolist()
+    low = f"u1\t{before[0]}\t1\nu1\tunknown\t2\nnobody\t{before[0]}\t1\n"
+    path.write_text(path.read_text() + low)
+    refreshed = Recommender.load("run")
+    assert refreshed.recommend("u1", k=47)["item"].tolist() == before[1:]
+    assert refreshed.known("user", ["u1", "nobody"]) == (["u1"], ["nobody"]), "nobody is described by low ratings"
 
 
 def test_refreshed_data_that_cannot_be_read_leaves_the_run_as_it_was(whole, tmp_path):

@@ -25,7 +25,7 @@ def test_every_command_and_snippet_of_the_page():
     Path("visitors.csv").write_text("user,item\nvisitor,tea-12\nvisitor,pot-3\n")
     new = [(f"late {number}", item) for number in range(40) for item in ITEMS if colour(item) == number % 4][::2]
     pd.DataFrame(new, columns=["user", "item"]).to_parquet("new.parquet")
-    run("recbole-adaptau data csv --source shop.csv --name shop")
+    run("recbole-adaptau data import --source shop.csv --name shop")
     names: dict = {}
     quick = 'epochs=2, show_progress=False, state="ERROR"'
     with redirect_stdout(io.StringIO()):

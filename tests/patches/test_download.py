@@ -99,7 +99,7 @@ def test_a_download_that_fails_is_explained_and_leaves_nothing(url, kind, reason
     message = str(caught.value)
     assert str(Path("data/tiny").absolute()) in message and address in message
     assert "tiny.inter" in message and "recbole-adaptau data convert --source DIR --name tiny" in message
-    assert "recbole-adaptau data csv --source FILE --name tiny" in message
+    assert "recbole-adaptau data import --source FILE --name tiny" in message
     assert "data_path" in message
     assert not Path("data").exists()
     url("good")

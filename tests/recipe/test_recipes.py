@@ -4,7 +4,7 @@ import pytest
 import recbole.utils
 from recbole.config import Config
 
-from recbole_adaptau.config.keys import method_line
+from recbole_adaptau.config.keys import method_line, part_lines
 from recbole_adaptau.config.yaml_files import PROPERTIES, read_yaml
 from recbole_adaptau.errors import OptionError
 from recbole_adaptau.recipe import PARTS, RecipePart, method_name, register_part
@@ -84,8 +84,13 @@ def test_a_recipe_is_not_for_recboles_own_models():
 
 def test_the_log_line_says_what_goes_beyond_the_paper():
     assert method_line(Config("AdapTauMF", "ml-100k")).endswith("beyond the paper: nothing")
-    plus = method_line(Config("AdapTauMF", "ml-100k", config_dict={"recipe": "plus"}))
+    config = Config("AdapTauMF", "ml-100k", config_dict={"recipe": "plus"})
+    plus = method_line(config)
     assert plus.startswith("method: AdapTauMF+: tau_strategy = calibrated_user") and all(name in plus for name in PARTS)
+    told = part_lines(config)
+    assert len(told) == len(PARTS) and all(PARTS[name].meaning in line for name, line in zip(PARTS, told, strict=True))
+    assert not any(part.meaning in plus for part in PARTS.values()), "a line on the screen is short"
+    assert part_lines(Config("BPR", "ml-100k")) == []
 
 
 def test_plus_has_the_calibrated_temperature_unless_another_is_asked_for():

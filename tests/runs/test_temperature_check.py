@@ -29,6 +29,7 @@ KNOWN = [
     (0.089, Calibration(0.07, 0.05), False),
     (0.163, Calibration(0.125, 0.12), False),
     (0.5, Calibration(0.2, 0.2), True),
+    (0.377, Calibration(96.2, 96.2), False),  # a model that has learned nothing
 ]
 
 
@@ -58,11 +59,11 @@ def run(settings, folder, **changes):
 
 
 def test_a_run_says_it_in_its_last_line_and_in_its_result(larger, monkeypatch):
-    found = Calibration(3.0, 3.0)
+    found = Calibration(1.9, 1.9)
     monkeypatch.setattr(temperature_check, "calibration", lambda *args: found)
     done = run(larger, "told")
     result = done.read_result()
-    assert (result["calibrated_tau"], result["advised_tau"]) == (3.0, 3.0)
+    assert (result["calibrated_tau"], result["advised_tau"]) == (1.9, 1.9)
     assert summary(done).splitlines()[-1] == temperature_advice(result)
     assert "Try --tau_strategy=calibrated_user." in summary(done)
 
