@@ -1,7 +1,6 @@
 """A run in several processes on torch's own engine: torchrun's variables are the contract, --nproc calls its agent."""
 
 import itertools
-import json
 import logging
 import multiprocessing
 import os
@@ -12,23 +11,21 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from multiprocessing import resource_tracker
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from recbole.utils import ModelType
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure, get_error_handler
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+from torch.distributed.rendezvous import rendezvous
 
 from ..errors import AdapTauError, OptionError
 
@@ -120,43 +117,32 @@ class Rank:
 
     @cached_property
     def store(self) -> dist.Store:
-        """What the ranks of this start, and no earlier one, have in common before they are a group."""
-        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        key = f"recbole_adaptau/{next(_meetings)}"
+        """What the ranks of this start, and no earlier one, have in common before they are a group.
+
+        An agent's store outlives a restart and has the addresses of ranks that are no more, to which PyTorch connects
+        (its issue 135712). It only says where rank 0's is: agents end their processes before they start others, so
+        that an old address is refused.
+        """
+        host, key = os.environ["MASTER_ADDR"], f"recbole_adaptau/{next(_meetings)}"
         try:
-            if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-                return self._new_store(host, port, key)
-            own = dist.TCPStore(host, port, None, self.rank == 0, self.wait, wait_for_workers=False, multi_tenant=True)
-            return dist.PrefixStore(key, own)
+            met, *_ = next(rendezvous("env://", timeout=self.wait))
+            if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+                return dist.PrefixStore(key, met)
+            if self.rank == 0:
+                own = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=self.wait)
+                met.set(key, str(own.port))
+                return own
+            deadline = time.monotonic() + self.timeout
+            while not _listens(host, port := int(met.get(key))):
+                if time.monotonic() > deadline:
+                    raise dist.DistNetworkError(f"rank 0 is not at port {port}")
+                time.sleep(0.1)
+            return dist.TCPStore(host, port, is_master=False, timeout=self.wait)
         except (dist.DistError, ValueError) as error:
             raise ProcessError(
-                f"rank {self.rank} could not meet the other {self.world_size - 1} at {host}:{port} within "
-                f"{self.timeout:g} seconds. Are all started, and does no firewall keep them apart? ({error})"
+                f"rank {self.rank} could not meet the other {self.world_size - 1} at {host}:{os.environ['MASTER_PORT']}"
+                f" within {self.timeout:g} seconds. Are all started, and does no firewall keep them apart? ({error})"
             ) from error
-
-    def _new_store(self, host: str, port: int, key: str) -> dist.Store:
-        """Rank 0's; the agent's, which outlives a restart, only says where.
-
-        After a restart the agent's store still has the addresses of ranks that are no more, and PyTorch connects to
-        them (its issue 135712). Agents end their processes before they start others, so an old address is refused.
-        """
-        agent = dist.TCPStore(host, port, is_master=False, timeout=timedelta(seconds=60))
-        if self.rank == 0:
-            store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=self.wait)
-            agent.set(key, str(store.port))
-            return store
-        agent.set_timeout(self.wait)
-        deadline = time.monotonic() + self.timeout
-        while True:
-            place = int(agent.get(key))
-            try:
-                socket.create_connection((host, place), 5.0).close()  # PyTorch would fill pages about one refused
-            except OSError as error:
-                if time.monotonic() > deadline:
-                    raise dist.DistNetworkError(str(error)) from error
-                time.sleep(0.1)
-            else:
-                return dist.TCPStore(host, place, is_master=False, timeout=self.wait)
 
     def text_of_first(self, key: str, text: str) -> str:
         """Rank 0's text, on every rank."""
@@ -182,7 +168,7 @@ class Rank:
             # Rank 0 speaks for all that are refused alike; a lost connection is told after what it follows from.
             if several and (self.rank > 0 or not isinstance(error, AdapTauError)):
                 time.sleep(GRACE)
-            _leave_word(error)
+            get_error_handler().record_exception(error)  # where the agent reads of errors
             raise
         finally:
             if before is not None:
@@ -221,35 +207,30 @@ def launch(
     Raises:
         SignalException: SIGINT, SIGTERM or SIGHUP came; all processes are ended.
     """
-    heard = ",".join(number.name for number in _ends())
-    newer: dict[str, Any] = {"signals_to_handle": heard, "shutdown_timeout": int(GRACE)}  # than PyTorch 2.6
-    with tempfile.TemporaryDirectory(prefix="ranks-") as folder, _agent_s_manners():
+    with tempfile.TemporaryDirectory(prefix="ranks-") as folder, _signals_heard() as heard:
         config = LaunchConfig(
             min_nodes=1,
             max_nodes=1,
             nproc_per_node=nproc,
-            run_id=uuid.uuid4().hex,
             rdzv_backend="c10d",
             rdzv_endpoint="localhost:0",
-            rdzv_configs={"is_host": True},
             local_addr="localhost",
             max_restarts=max_restarts,
             logs_specs=DefaultLogsSpecs(folder),
-            **{name: value for name, value in newer.items() if name in {field.name for field in fields(LaunchConfig)}},
         )
+        # Not above: PyTorch 2.6 has neither.
+        config.signals_to_handle, config.shutdown_timeout = ",".join(heard), int(GRACE)
         try:
-            return pickle.loads(elastic_launch(config, _process)((threads, timeout, work, args))[0])
+            return pickle.loads(elastic_launch(config, _process)(threads, timeout, work, args)[0])
         except ChildFailedError as failed:
             rank, failure = failed.get_first_failure()
             raise _error(rank, nproc, failure, max_restarts) from None
 
 
-def _process(task: tuple[int | None, float, Callable[..., Any], tuple[Any, ...]]) -> bytes:
+def _process(threads: int | None, timeout: float, work: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
     """In a process that the agent has started: work, or leave word of what went wrong."""
-    threads, timeout, work, args = task
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if threads is not None:
         torch.set_num_threads(threads)
     rank = Rank.of_process(timeout)
@@ -263,22 +244,16 @@ def _process(task: tuple[int | None, float, Callable[..., Any], tuple[Any, ...]]
         os._exit(1)
 
 
-def _leave_word(error: Exception) -> None:
-    """For the agent, where it reads of errors: a sentence if it is one of ours, else the traceback."""
-    if file := os.environ.get("TORCHELASTIC_ERROR_FILE"):
-        ours = isinstance(error, AdapTauError)
-        told = f"{type(error).__name__}: {error}" if ours else "".join(traceback.format_exception(error))
-        Path(file).write_text(json.dumps({"message": told, "timestamp": int(time.time())}), encoding="utf-8")
-
-
 def _error(rank: int, nproc: int, failure: ProcessFailure, restarts: int) -> Exception:
     """What to raise for a failed rank: its own error, its traceback, or how it died."""
     again = f" after {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
-    if os.path.isfile(failure.error_file):
-        kind, _, text = str(failure.message).partition(": ")
-        if kind in (kinds := {known.__name__: known for known in AdapTauError.__subclasses__()}):
-            return kinds[kind](text)
-        return RuntimeError(f"rank {rank} of {nproc} failed{again}, and the others were ended:\n{failure.message}")
+    if isinstance(failure.message, dict):  # what `record_exception` wrote
+        kind, _, text = failure.message["message"].partition(": ")
+        for known in AdapTauError.__subclasses__():
+            if known.__name__ == kind:
+                return known(text)
+        told = failure.message["extraInfo"]["py_callstack"]
+        return RuntimeError(f"rank {rank} of {nproc} failed{again}, and the others were ended:\n{told}")
     # Python says the reason itself: a script that starts processes and is not guarded would start itself again.
     how = f"with exit code {failure.exitcode} (see above)"
     if failure.exitcode < 0:
@@ -286,45 +261,43 @@ def _error(rank: int, nproc: int, failure: ProcessFailure, restarts: int) -> Exc
     return ProcessError(f"rank {rank} of {nproc} was ended {how}{again}, and the others with it.")
 
 
+def _listens(host: str, port: int) -> bool:
+    """Whether anybody is at this port; PyTorch itself would fill pages about a refused connection."""
+    try:
+        socket.create_connection((host, port), 5.0).close()
+    except OSError:
+        return False
+    return True
+
+
 def end_with_parent() -> None:
     """For a thread: ends this process when the one that has started it is no more."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    else:
-        agent = os.getppid()
-        while os.getppid() == agent:
-            time.sleep(0.5)
+    parent, agent = multiprocessing.parent_process(), os.getppid()
+    while os.getppid() == agent if parent is None else parent.is_alive():
+        time.sleep(0.5)
     os._exit(1)
 
 
-def _ends() -> list[signal.Signals]:
-    """The signals that end a command and are not ignored, as SIGHUP is below nohup."""
-    known = (number for number in signal.Signals if number.name in ("SIGTERM", "SIGINT", "SIGHUP"))
-    return [number for number in known if signal.getsignal(number) not in (signal.SIG_IGN, None)]
-
-
 @contextmanager
-def _agent_s_manners() -> Iterator[None]:
-    """The agent's log is silenced and its signal handlers are taken back; the processes it starts hear no Ctrl-C.
+def _signals_heard() -> Iterator[list[str]]:
+    """The signals that end a launch: those not ignored, as SIGHUP is below nohup. The agent's log is silenced.
 
-    In a terminal Ctrl-C reaches every process. Those that are started inherit this thread's mask; here another thread
-    takes the signal, and Python acts upon it in this one.
+    In a terminal Ctrl-C reaches every process. Those that are started inherit this thread's mask and hear none; here
+    another thread takes the signal, and Python acts upon it in this one.
     """
-    level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
     main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in _ends()} if main else {}
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) if main}
+    before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    level, over = logging.root.manager.disable, threading.Event()
+    logging.disable(logging.CRITICAL)
     resource_tracker.ensure_running()  # Python's own; starting it later would lift the mask
-    over = threading.Event()
     threading.Thread(target=over.wait, daemon=True).start()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if hasattr(signal, "pthread_sigmask") else None
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
+        yield [number.name for number in before]
     finally:
         over.set()
         for number, handler in before.items():
-            signal.signal(number, handler)
-        if mask is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            signal.signal(number, handler)  # the agent leaves its own
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         logging.disable(level)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -221,18 +222,15 @@ def file_of_first(path: str | Path, device: torch.device) -> Iterator[Path]:
     if not is_active():
         yield path
         return
-    content = path.read_bytes() if is_first() and path.is_file() else b""
+    content = np.fromfile(path, np.uint8) if is_first() and path.is_file() else np.empty(0, np.uint8)
     size = torch.tensor([len(content)], device=device)
     share([size])
-    data = torch.empty(int(size), dtype=torch.uint8, device=device)
-    if is_first() and content:
-        data.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+    data = torch.from_numpy(content).to(device)
+    if not is_first():
+        data = data.new_empty(int(size))
     share([data])
-    if is_first():
-        yield path
-        return
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / path.name
-        if len(data):
-            copy.write_bytes(data.cpu().numpy().tobytes())
-        yield copy
+        if len(data) and not is_first():
+            data.cpu().numpy().tofile(copy)
+        yield path if is_first() else copy

@@ -3,6 +3,8 @@
 import logging
 import multiprocessing
 import secrets
+import shutil
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +18,7 @@ from typing import Any, Protocol, TextIO, TypeVar
 import torch
 from tqdm import tqdm
 
+from ..config.yaml_files import PROPERTIES
 from ..distributed.launcher import end_with_parent
 from ..errors import AdapTauError, OptionError, need
 from ..training.checkpoint import shielded_argv
@@ -228,14 +231,24 @@ def _join(address: str) -> None:
 
     # Ray 2.6 sends code only with all of ray[default] installed; without it the machines have the package themselves.
     sends = find_spec("aiohttp") or find_spec("ray._private.runtime_env.agent")
-    code = {"py_modules": [str(Path(__file__).parents[1])]} if sends else None
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=code)
+        with tempfile.TemporaryDirectory() as folder:  # Ray uploads it before init returns
+            code = {"py_modules": [str(package_in(Path(folder)))]} if sends else None
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=code)
     except (ConnectionError, ValueError, RuntimeError) as error:
         told = str(error).partition("\n")[0]
         raise OptionError(
             f"--ray-address {address}: no Ray cluster answers there ({told}). Start one with `ray start --head`."
         ) from error
+
+
+def package_in(folder: Path) -> Path:
+    """A copy of this package as a wheel installs it, with the properties that a checkout has beside it."""
+    package = Path(__file__).parents[1]
+    compiled = shutil.ignore_patterns("__pycache__")
+    copy = shutil.copytree(package, folder / package.name, ignore=compiled)
+    shutil.copytree(PROPERTIES, copy / "properties", ignore=compiled, dirs_exist_ok=True)
+    return copy
 
 
 def _threads(nodes: Sequence[Mapping[str, Any]], number: int) -> int:

@@ -1,7 +1,7 @@
 """What ranks share, against PyTorch's own samplers and plain arithmetic."""
 
-import json
 import shlex
+import socket
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from torch.utils.data import BatchSampler, RandomSampler
 
 from recbole_adaptau.cli.train import main
 from recbole_adaptau.distributed import ranks
-from recbole_adaptau.distributed.launcher import Rank, _error
+from recbole_adaptau.distributed.launcher import ProcessError, Rank, _error
 from recbole_adaptau.distributed.ranks import RankSampler
 from recbole_adaptau.errors import AdapTauError, DataError, OptionError
 from recbole_adaptau.runs.folder import RunFolder
@@ -154,6 +154,17 @@ def test_variables_of_one_process_ask_for_no_meeting_place(monkeypatch):
     assert rank == Rank(0, 1) and rank.text_of_first("key", "text") == "text"
 
 
+def test_a_rank_that_nobody_joins_says_where_it_waited(monkeypatch):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    for name, value in (VARIABLES | {"MASTER_PORT": str(port)}).items():
+        monkeypatch.setenv(name, value)
+    told = rf"rank 0 could not meet the other 1 at localhost:{port} within 1 seconds.* 1/2 clients joined"
+    with pytest.raises(ProcessError, match=told):
+        Rank.of_process(timeout=1.0).text_of_first("key", "text")
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -185,21 +196,28 @@ def test_a_gpu_for_each_process_or_a_clear_error(monkeypatch):
     assert Rank(0, 3, 0, 3).check({**config, "device": torch.device("cpu")}) == "gloo"
 
 
-def test_what_failed_is_told_in_words(tmp_path):
-    def failure(exitcode, message=None):
-        file = tmp_path / "error.json"
+def test_what_failed_is_told_in_words(tmp_path, monkeypatch):
+    file = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(file))
+
+    def failure(exitcode, error=None):
         file.unlink(missing_ok=True)
-        if message is not None:
-            file.write_text(json.dumps({"message": message, "timestamp": 1}))
+        if error is not None:
+            with pytest.raises(type(error)), Rank(0, 1).at_work():
+                raise error
         return ProcessFailure(0, 1, exitcode, str(file))
 
     killed = "rank 1 of 2 was ended by SIGKILL (out of memory?)"
     assert str(_error(1, 2, failure(-9), 0)) == f"{killed}, and the others with it."
     assert str(_error(1, 2, failure(-9), 2)) == f"{killed} after 2 restarts, and the others with it."
     assert "exit code 3" in str(_error(0, 2, failure(3), 0))
-    error = _error(0, 2, failure(1, "DataError: as it was: here"), 0)
+    error = _error(0, 2, failure(1, DataError("as it was: here")), 0)
     assert type(error) is DataError and str(error) == "as it was: here"
-    assert not isinstance(_error(0, 2, failure(1, "Traceback …"), 0), AdapTauError)
+    error = _error(1, 2, failure(1, KeyError("x")), 1)
+    assert not isinstance(error, AdapTauError)
+    told, trace, *_, last = str(error).splitlines()
+    assert told == "rank 1 of 2 failed after 1 restart, and the others were ended:"
+    assert trace.startswith("Traceback") and last == "KeyError: 'x'"
 
 
 def test_restarts_are_counted_over_all_launches(tmp_path, monkeypatch):

@@ -1,11 +1,14 @@
 """Runs in processes of their own, and on machines that share no storage."""
 
 import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from recbole_adaptau.config.yaml_files import PROPERTIES
 from recbole_adaptau.errors import AdapTauError, DataError, OptionError
 from recbole_adaptau.runs import pool, runner
 from recbole_adaptau.runs.pool import Sent, Workers, each_done, read_files, write_files
@@ -49,6 +52,17 @@ def test_workers_that_cannot_be():
 def test_the_cores_of_a_run_are_on_one_machine():
     nodes = [{"Alive": alive, "Resources": {"CPU": cpus}} for alive, cpus in ((True, 8.0), (True, 4.0), (False, 64.0))]
     assert [pool._threads(nodes, number) for number in (1, 3, 12, 50)] == [4, 4, 1, 1]
+
+
+def test_the_package_sent_to_a_cluster_brings_its_properties(tmp_path):
+    package = pool.package_in(tmp_path)
+    code = "from recbole_adaptau.config.yaml_files import PROPERTIES; print(PROPERTIES)"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    told = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    assert Path(told.strip()) == package / "properties"
+    assert read_files(package / "properties") == read_files(PROPERTIES)
 
 
 def test_folders_are_sent_whole(tmp_path):

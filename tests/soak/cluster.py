@@ -55,7 +55,8 @@ def soak(root: Path) -> tuple[str, bool]:
         return f"exit code {code}: {log.read_text()[-1000:]}", False
     rows = json.loads((out / "leaderboard.json").read_text())["rows"]
     folders = [RunFolder(path) for path in sorted((out / "runs").iterdir())]
-    resumed = [run.path.name for run in folders if "Resuming from epoch" in (run.path / "run.log").read_text()]
+    logs = {run.path.name: run.path / "run.log" for run in folders}
+    resumed = [name for name, log in logs.items() if log.is_file() and "Resuming from epoch" in log.read_text()]
     complete = [run for run in folders if run.is_complete]
     errors = [f"{run.path.name}: {run.read_error()}" for run in folders if run.error.is_file()]
     errors += [log.read_text()[-1000:]] if code else []
