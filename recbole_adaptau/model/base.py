@@ -128,7 +128,10 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         # With row-wise updates, gradients of tables that are used as they are hold only a batch's own rows.
         self._by_rows = config["learner"].lower() == "row_adam"
         named = [PARTS[name] for name in config["recipe_parts"]]
-        self.parts: Any = nn.ModuleList(part(self.interactions, part.Settings.read(config)) for part in named)
+        parts = [part(self.interactions, part.Settings.read(config)) for part in named]
+        for made in parts:
+            made.held_out = self.held_out
+        self.parts: Any = nn.ModuleList(parts)
         self.build(config, dataset)
 
     def make_strategy(self, config: Any, embedding_size: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import scipy.sparse as sp
 from torch import Tensor
 
+from ..core.calibration import HeldOut
 from ..core.component import Component, Registry
 from ..core.epoch_view import EpochView
 from ..core.interactions import Interactions
@@ -38,14 +39,18 @@ class RecipePart(Component):
     Args:
         interactions: The training positives.
         settings: Of the class's own `Settings`; None for the defaults.
+
+    Attributes:
+        held_out: Positives that `interactions` lacks, if the temperature strategy holds any out; the model sets it.
     """
 
+    held_out: HeldOut | None
     meaning = ""  # one line: what the part adds to the paper's method
     needs_own_tables = False  # whether it is for models that make their embedding tables themselves
 
     def __init__(self, interactions: Interactions, settings: Any = None):
         super().__init__(settings)
-        self.interactions = interactions
+        self.interactions, self.held_out = interactions, None
 
     def start(self, users: Tensor, items: Tensor) -> None:
         """Change the tables' random start, in place. Shape: users [n_users, d], items [n_items, d]."""

@@ -98,7 +98,7 @@ def test_it_stays_once_the_held_out_positives_are_trained_on(name):
 
 
 def test_they_return_after_a_share_of_the_epochs():
-    assert [made("calibrated").trains_held_out(epoch, 8) for epoch in range(8)] == [False] * 6 + [True] * 2
+    assert [made("calibrated").trains_held_out(epoch, 8) for epoch in range(8)] == [False] * 4 + [True] * 4
     assert not made("calibrated", held_out_until=1.0).trains_held_out(7, 8)
 
 

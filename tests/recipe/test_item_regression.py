@@ -67,6 +67,26 @@ def test_any_data_gives_finite_weights_that_the_order_of_items_does_not_change(s
 
 
 @pytest.mark.parametrize("table_pairs", [item_regression.TABLE_PAIRS, 0])
+def test_positives_held_out_are_in_the_history_of_a_user_but_in_no_weight(monkeypatch, table_pairs):
+    monkeypatch.setattr(item_regression, "TABLE_PAIRS", table_pairs)
+    matrix = random_matrix()
+    free = [(user, int(np.flatnonzero(matrix[user] == 0)[0])) for user in (3, 3 + 4, 20)]
+    who, what = torch.tensor(free).T + 1
+    found = RegressionScores(interactions(matrix), 4, HeldOut(who, what, 13))
+    whole = matrix.copy()
+    whole[tuple(np.array(free).T)] = 1
+    weights = regressed(matrix, 4)
+    users, scales = torch.tensor([4, 8, 21, 1]), torch.tensor([2.0, 1.0, 0.5, -1.0])
+    scores = torch.zeros(4, 13)
+    for history, ask in ((whole, found.add_to), (matrix, found.take_held_out_from)):
+        ask(scores, users, scales)
+        expected = scales.double().unsqueeze(1) * torch.from_numpy(history @ weights.T)[users - 1]
+        torch.testing.assert_close(scores[:, 1:].double(), expected, atol=1e-5, rtol=0)
+    pairs = found.of_pairs(torch.tensor([4, 4, 8]), torch.tensor([1, 5, 9]))
+    assert pairs.tolist() == pytest.approx([(whole @ weights.T)[u, i] for u, i in ((3, 0), (3, 4), (7, 8))], abs=1e-5)
+
+
+@pytest.mark.parametrize("table_pairs", [item_regression.TABLE_PAIRS, 0])
 def test_all_ways_to_ask_agree(monkeypatch, table_pairs):
     monkeypatch.setattr(item_regression, "TABLE_PAIRS", table_pairs)
     monkeypatch.setattr(item_regression, "USERS_AT_ONCE", 3)
