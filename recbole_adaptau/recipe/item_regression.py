@@ -36,9 +36,9 @@ class ItemRegression(RecipePart):
 
     It is computed when it is first asked for. w is `regression_weight`; where the temperature strategy holds positives
     out, it is that times one of `WEIGHTS`, as ranks them best at (f + w h) / tau_0 + added logits over the catalogue
-    without the user's training positives. Best is the largest mean of 1 / log2(1 + rank), less half the standard error
-    of its difference from that of `regression_weight`, so that chance alone seldom moves w. It is chosen anew every
-    fourth epoch.
+    without the user's training positives. Best is the largest mean of 1 / log2(1 + rank), less the standard error of
+    its difference from that of `regression_weight`, so that chance alone seldom moves w. It is chosen anew every fourth
+    epoch.
     """
 
     meaning = "ranking adds an item-item ridge regression over the nearest items"
@@ -94,13 +94,13 @@ def _gains(scores: Tensor, targets: Tensor) -> Tensor:
 
 
 def surest(gains: Tensor, default: int) -> int:
-    """The row with the largest mean, less half the standard error of its difference from row `default`.
+    """The row with the largest mean, less the standard error of its difference from row `default`.
 
     Shape: gains [k, n] → a row's place.
     """
     differences = gains - gains[default]
     errors = differences.std(1, correction=0) / gains.shape[1] ** 0.5
-    return int((differences.mean(1) - errors / 2).argmax())
+    return int((differences.mean(1) - errors).argmax())
 
 
 class RegressionScores(PairScores):

@@ -168,7 +168,7 @@ def by_hand(matrix, tables, pairs, prior, tau):
         above = [sum(scores[u, j] > scores[u, i] for j in np.flatnonzero(matrix[u] == 0)) for u, i in pairs]
         gains[weight] = 1 / np.log2(2 + np.array(above))
     lead = {weight: gain - gains[0.5] for weight, gain in gains.items()}
-    return max(lead, key=lambda weight: lead[weight].mean() - lead[weight].std() / len(pairs) ** 0.5 / 2)
+    return max(lead, key=lambda weight: lead[weight].mean() - lead[weight].std() / len(pairs) ** 0.5)
 
 
 @pytest.mark.parametrize("seed", range(12))
