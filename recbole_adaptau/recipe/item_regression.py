@@ -35,10 +35,10 @@ class ItemRegression(RecipePart):
     """`item_regression`: ranking adds w · h(u, i), h the prediction of the item from the user's other items.
 
     It is computed when it is first asked for. w is `regression_weight`; where the temperature strategy holds positives
-    out, it is that times one of `WEIGHTS`, as ranks them best at (f + w h) / tau_0 + added logits over the catalogue
-    without the user's training positives. Best is the largest mean of 1 / log2(1 + rank), less the standard error of
-    its difference from that of `regression_weight`, so that chance alone seldom moves w. It is chosen anew every fourth
-    epoch.
+    out, it is that times the one of `WEIGHTS` that ranks them best at (f + w h) / tau_0 + added logits over the
+    catalogue without the user's training positives: with the largest mean of 1 / log2(1 + rank). If that is not better
+    than `regression_weight` by more than a standard error, w stays there, so that chance seldom moves it. It is chosen
+    anew every fourth epoch.
     """
 
     meaning = "ranking adds an item-item ridge regression over the nearest items"
@@ -94,13 +94,13 @@ def _gains(scores: Tensor, targets: Tensor) -> Tensor:
 
 
 def surest(gains: Tensor, default: int) -> int:
-    """The row with the largest mean, less the standard error of its difference from row `default`.
+    """The row with the largest mean; `default` if that one is not better than it by more than a standard error.
 
     Shape: gains [k, n] → a row's place.
     """
-    differences = gains - gains[default]
-    errors = differences.std(1, correction=0) / gains.shape[1] ** 0.5
-    return int((differences.mean(1) - errors).argmax())
+    best = int(gains.mean(1).argmax())
+    differences = gains[best] - gains[default]
+    return best if differences.mean() > differences.std(correction=0) / gains.shape[1] ** 0.5 else default
 
 
 class RegressionScores(PairScores):

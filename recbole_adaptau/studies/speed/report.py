@@ -264,8 +264,8 @@ def ranks_text(data: dict[str, Any], command: str) -> str:
             *lines,
             f"This machine has {cores} cores: up to {cores} ranks show what a rank costs and gains, more show only "
             "that the ranks agree and what they send. Loopback is no network: its latency and bandwidth are those of "
-            "memory, and the ranks share caches and memory bandwidth, which machines would not. No network is taken to be "
-            "faster than gloo was here.",
+            "memory, and the ranks share caches and memory bandwidth, which machines would not. No network is "
+            "taken to be faster than gloo was here.",
         ]
     )
 
