@@ -40,11 +40,11 @@ def test_every_rung_is_compared_with_the_one_before_and_a_part_alone_with_the_st
     parts = ["item_regression", "popularity_prior", "spectral_start", "user_dropout", "user_weighting"]
     rungs = ["fixed", "adaptive", "adaptive_user", "calibrated_user", *(f"with-{part}" for part in parts), "plus"]
     assert list(against) == [*rungs, *(f"alone-{part}" for part in parts[1:])]
-    assert against["fixed"] is None and against["with-item_regression"] == "adaptive_user"
+    assert against["fixed"] is None and against["with-item_regression"] == "calibrated_user"
     assert against["with-spectral_start"] == "with-popularity_prior" and against["plus"] == "with-user_weighting"
-    assert all(against[f"alone-{part}"] == "adaptive_user" for part in parts[1:])
+    assert all(against[f"alone-{part}"] == "calibrated_user" for part in parts[1:])
     config = RunFolder("out/runs/with-spectral_start-seed2020").settings()
-    assert config["recipe"] == parts[:3] and config["tau_strategy"] == "adaptive_user"
+    assert config["recipe"] == parts[:3] and config["tau_strategy"] == "calibrated_user"
     row = next(row for row in data["rows"] if row["rung"] == "with-popularity_prior")
     runs = [[RunFolder(f"out/runs/with-{part}-seed2020")] for part in parts[1::-1]]
     assert row["pair"]["difference"] == pytest.approx(paired(*runs).difference)
