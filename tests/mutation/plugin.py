@@ -28,6 +28,11 @@ ROOT = Path(__file__).parents[2]
 LONGEST = 600
 
 
+def module_name(file: Path) -> str:
+    """The name under which a file is imported; a package's is its folder's."""
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
 def pytest_addoption(parser: Any) -> None:
     group = parser.getgroup("mutation")
     group.addoption("--mutate", action="append", help="A file to mutate; may be given several times.")
@@ -51,7 +56,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     files = [Path(file).resolve() for file in options.mutate]
     wanted = set(Path(options.mutants).read_text().split()) if options.mutants else None
     for file in files:  # some are imported only when a test asks for them
-        import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
+        import_module(module_name(file))
     tried = [m for file in files for m in mutants(file, ROOT) if wanted is None or m.key in wanted]
     terminal: Any = session.config.pluginmanager.getplugin("terminalreporter")
     covered, seconds = _in_child(lambda: _traced(session, {str(file) for file in files}))

@@ -8,6 +8,7 @@ import yaml
 
 from tests.mutation.__main__ import AREAS, ROOT
 from tests.mutation.mutants import mutants
+from tests.mutation.plugin import module_name
 
 SOURCE = '''"""A module."""
 
@@ -79,3 +80,9 @@ def test_the_areas_and_the_equivalent_mutants_exist():
         for function, texts in functions.items():
             for text, reason in texts.items():
                 assert (function, text) in known and len(reason.split()) >= 3, f"{file}: {function}: {text}"
+
+
+def test_a_package_is_mutated_under_its_own_name():
+    """As `recipe.__init__` it would be a second module, and one that finds none of the package's files."""
+    assert module_name(ROOT / "recbole_adaptau" / "recipe" / "__init__.py") == "recbole_adaptau.recipe"
+    assert module_name(ROOT / "recbole_adaptau" / "recipe" / "base.py") == "recbole_adaptau.recipe.base"
