@@ -14,8 +14,10 @@ from recbole.utils import ModelType, get_model, get_trainer
 from recbole_adaptau import adapt
 from recbole_adaptau.errors import AdapTauError, OptionError
 from recbole_adaptau.model import Adapted
+from recbole_adaptau.model.adapted import _vary_alike
 from recbole_adaptau.model.registry import MODELS
 from recbole_adaptau.training.trainer import AdapTauTrainer
+from tests.conftest import write_inter
 from tests.helpers import build
 
 BASES = ["BPR", "LightGCN", "NGCF", "SpectralCF", "DGCF", "SGL", "NCL", "SimpleX", "ENMF"]
@@ -268,3 +270,96 @@ def test_l2_without_tables_is_refused(board):
     assert built(board, "Tableless").model.calculate_loss is not None
     with pytest.raises(OptionError, match=r"reg_weight = 0\.1 is on the tables .* which Tableless does not have"):
         built(board, "Tableless", reg_weight=0.1)
+
+
+class Yielding(Tableless):
+    """Yields what the test says."""
+
+    given = staticmethod(lambda users, items: (users, items))
+
+    def encode(self):
+        return self.given(self.users, self.items)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda users, items: (None, items),
+        lambda users, items: (users, items[:, :3]),
+        lambda users, items: (users.unsqueeze(1), items.unsqueeze(1)),
+        lambda users, items: (items, users[1:]),
+        lambda users, items: None,
+    ],
+)
+def test_what_is_no_pair_of_tables_is_refused(board, monkeypatch, given):
+    adapt(Yielding)
+    monkeypatch.setattr(Yielding, "given", staticmethod(given))
+    with pytest.raises(OptionError, match=r"Yielding cannot be adapted: it yields no embeddings of all users"):
+        built(board, "Yielding")
+
+
+def test_what_comes_after_the_two_tables_is_left_alone(board, monkeypatch):
+    adapt(Yielding)
+    monkeypatch.setattr(Yielding, "given", staticmethod(lambda users, items: (users, items, items, 3)))
+    model = built(board, "Yielding").model
+    assert model.encode() == (model.base.users, model.base.items)
+
+
+def test_l2_needs_both_tables(board, monkeypatch):
+    class HalfTabled(Tableless):
+        def __init__(self, config, dataset):
+            super().__init__(config, dataset)
+            self.user_embedding = torch.nn.Embedding(self.n_users, 4)
+
+    adapt(HalfTabled)
+    with pytest.raises(OptionError, match="which HalfTabled does not have"):
+        built(board, "HalfTabled", reg_weight=0.1)
+
+
+def test_a_class_that_is_no_recommender_is_refused():
+    with pytest.raises(OptionError, match="dict cannot be adapted: it is not a model class of RecBole's kind"):
+        adapt(dict)
+
+
+def test_scores_that_differ_by_more_than_a_constant_or_do_not_differ_at_all_are_not_alike():
+    a = torch.tensor([-1.0, 0.0, 1.0])
+    assert _vary_alike(a + 5, a) and _vary_alike(1.01 * a, a)
+    assert not _vary_alike(1.03 * a, a) and not _vary_alike(torch.ones(3), torch.ones(3))
+
+
+def test_fewer_users_and_items_than_are_compared_can_be_adapted(tmp_path):
+    pairs = [(f"u{u}", f"i{i}") for u in range(6) for i in range(8) if (u + i) % 2]
+    write_inter(tmp_path, "tiny", pairs)
+    settings = {
+        "data_path": str(tmp_path), "topk": [1], "valid_metric": "NDCG@1", "num_negatives": 3, "state": "ERROR",
+        "load_col": {"inter": ["user_id", "item_id"]}, "show_progress": False,
+    }  # fmt: skip
+    assert build("AdapTauBPR", settings, "tiny").model.n_users == 7
+
+
+def test_the_strategys_network_starts_as_recboles_layers_do_and_from_the_setting(board):
+    """Xavier uniform without bias, and a last layer of zeros: every user starts at `tau`, on any width of the base."""
+    for base in ("BPR", "NGCF"):
+        model = built(board, base, tau_strategy="learned_user", tau=0.3).model
+        torch.testing.assert_close(model.user_temperatures(), torch.full((model.n_users,), 0.3))
+        first = model.strategy.net[0]
+        bound = (6 / sum(first.weight.shape)) ** 0.5
+        assert 0.9 * bound < first.weight.abs().max() <= bound and not first.bias.any()
+
+
+def test_dgcf_without_intents_or_weight_has_no_correlation(board):
+    made = built(board, "DGCF")
+    model, base = made.model, made.model.base
+    weight = base.cor_weight
+    for factors, weight_now, number in ((1, weight, 0), (4, 0.0, 0), (1, 0.0, 0), (2, weight, 1)):
+        base.n_factors, base.cor_weight = factors, weight_now
+        model._encoded = tuple(torch.rand(n, model.base.embedding_size) for n in (model.n_users, model.n_items))
+        assert len(model.auxiliary_losses(made.users, made.positives)) == number
+
+
+def test_ncls_clusters_are_kept_and_given_back(board):
+    first, second = (built(board, "NCL").model for _ in range(2))
+    first.e_step()
+    second.load_other_parameter(first.other_parameter())
+    for name, value in first.other_parameter().items():
+        assert value is not None and torch.equal(second.other_parameter()[name], value)

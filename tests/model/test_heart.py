@@ -13,19 +13,19 @@ from recbole.data.interaction import Interaction
 from scipy.special import lambertw
 
 from recbole_adaptau.core.component import versions
-from recbole_adaptau.errors import DataError
+from recbole_adaptau.errors import DataError, OptionError
 from recbole_adaptau.model.base import evaluating
-from tests.conftest import write_inter
+from recbole_adaptau.recipe import RecipePart
 from tests.helpers import build
+from tests.model.conftest import SMALL
 
-USERS, ITEMS = 14, 30
-SMALL = {"num_negatives": 12, "train_batch_size": 40, "embedding_size": 6}
 POPULAR = {"negative_distribution": "popularity", "negative_alpha": 0.5}
 PER_ROW = {"negatives": "per_row", "train_neg_sample_args": {"distribution": "uniform", "sample_num": 3}}
 PARTS = ["popularity_prior", "user_weighting"]
 CASES = {
     "shared": {},
     "L2": {"reg_weight": 0.3},
+    "L2 of weight 1": {"reg_weight": 1.0},
     "L2 with negatives": {"reg_weight": 0.3, "reg_negatives": True},
     "L2 with negatives, per row": {"reg_weight": 0.3, "reg_negatives": True, **PER_ROW},
     "popular": POPULAR,
@@ -46,21 +46,6 @@ CASES = {
         "logq_correction": True, **POPULAR,
     },
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def uneven(tmp_path_factory) -> dict:
-    """Settings that make RecBole load the uneven data."""
-    rng = np.random.default_rng(4)
-    train = [(u, i) for u in range(USERS) for i in rng.choice(ITEMS - 1, 1 + u % 9, replace=False)]
-    rest = [(u, i) for u in range(USERS + 1) for i in (ITEMS - 1, (u * 7) % (ITEMS - 1)) if (u, i) not in train]
-    folder = tmp_path_factory.mktemp("uneven")
-    for part, pairs in {"train": train, "valid": rest[::2], "test": rest[1::2]}.items():
-        write_inter(folder, "uneven", [(f"u{u}", f"i{i}") for u, i in pairs], part)
-    return {
-        "data_path": str(folder), "benchmark_filename": ["train", "valid", "test"], "state": "ERROR", "topk": [3],
-        "load_col": {"inter": ["user_id", "item_id"]}, "valid_metric": "NDCG@3", "show_progress": False, **SMALL,
-    }  # fmt: skip
 
 
 def made(settings: dict, name: str = "AdapTauMF", spread: float = 1.0):
@@ -373,3 +358,80 @@ def test_a_new_model_has_rows_of_zeros_for_the_padding_alone_and_the_start_of_it
         assert all(table.sparse == (learner == "row_adam") for table in tables)
         assert all(not table.weight[0].any() and table.weight[1:].any(1).all() for table in tables)
         assert not torch.allclose(*(table.weight for table in tables))
+
+
+@pytest.mark.parametrize("name", ["AdapTauMF", "AdapTauLightGCN"])
+def test_a_new_model_is_xavier_uniform_and_every_user_starts_at_the_setting(uneven, name):
+    model = build(name, {**uneven, "tau_strategy": "learned_user", "tau": 0.3}, "uneven").model
+    for table in (model.user_embedding.weight, model.item_embedding.weight):
+        bound = (6 / sum(table.shape)) ** 0.5
+        assert 0.9 * bound < table.abs().max() <= bound
+    torch.testing.assert_close(model.user_temperatures(), torch.full((model.n_users,), 0.3))
+
+
+def test_a_learned_temperature_is_read_off_the_users_embedding(uneven):
+    model = made({**uneven, "tau_strategy": "learned_user"}).model
+    with torch.no_grad():
+        model.strategy.last_layer.weight.normal_(generator=torch.Generator().manual_seed(2))
+    users = F.normalize(model.user_embedding.weight, dim=1)
+    want = model.strategy.tau(torch.arange(model.n_users), users).detach()
+    torch.testing.assert_close(model.user_temperatures(), want)
+    seen = model.begin_epoch(0)
+    of_active = want[model.interactions.active_users]
+    assert [seen[f"tau_u_{kind}"] for kind in ("min", "mean", "max")] == pytest.approx(
+        [of_active.min().item(), of_active.mean().item(), of_active.max().item()]
+    )
+    assert of_active.min() < 0.9 * of_active.max()
+
+
+def test_an_epoch_begins_for_the_loss_and_the_negatives_too(uneven, monkeypatch):
+    model = made(uneven).model
+    told = []
+    monkeypatch.setattr(model.loss, "begin_epoch", lambda view: told.append(("loss", view.epoch)))
+    monkeypatch.setattr(model.negatives, "begin_epoch", lambda: told.append("negatives"))
+    model.begin_epoch(3)
+    assert sorted(map(str, told)) == ["('loss', 3)", "negatives"]
+
+
+def test_what_several_parts_give_is_added_up_or_multiplied(uneven):
+    model = made({**uneven, "recipe": PARTS, "loss_user_balance": 0.7}).model
+    prior, weighting = model.parts
+    model.parts = torch.nn.ModuleList([prior, weighting, prior, weighting, prior, weighting])
+    torch.testing.assert_close(model._sum_of(RecipePart.item_logits), 3 * prior.item_logits())
+    torch.testing.assert_close(model._product_of(RecipePart.row_weights), weighting.row_weights() ** 3)
+
+
+def test_scores_are_written_where_they_are_asked_for(uneven):
+    model = made(uneven).model.eval()
+    users = torch.tensor([2, 5])
+    out = torch.empty(2, model.n_items)
+    assert model.score_items(users, out) is out and torch.equal(out, model.score_items(users))
+
+
+def test_gradients_hold_a_batchs_rows_alone_where_the_learner_updates_those(uneven):
+    for learner, sparse in (("adam", False), ("row_adam", True), ("Row_Adam", True)):
+        built = made({**uneven, "learner": learner})
+        built.model.begin_epoch(0)
+        built.model.train().calculate_loss(next(iter(built.train))).backward()
+        assert built.model.user_embedding.weight.grad.is_sparse == sparse
+        assert built.model.item_embedding.weight.grad.is_sparse == sparse
+
+
+def test_an_evaluation_after_training_sees_weights_that_were_changed_unseen(uneven):
+    """A fused optimiser writes without counting up a tensor's version."""
+    model = made(uneven).model.eval()
+    before = model.score_items(torch.tensor([3]))
+    model.train()
+    model.user_embedding.weight.data.neg_()
+    torch.testing.assert_close(model.eval().score_items(torch.tensor([3])), -before)
+
+
+@pytest.mark.parametrize("learner", ["row_adam", "ROW_ADAM"])
+def test_what_needs_whole_tables_is_refused_with_rows_alone(uneven, learner):
+    for setting, message in (
+        ({"weight_decay": 0.1}, "weight_decay = 0.1 shrinks all rows"),
+        ({"clip_grad_norm": {"max_norm": 5.0}}, "clip_grad_norm needs gradients of whole tables"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            build("AdapTauMF", {**uneven, **setting, "learner": learner}, "uneven")
+        assert build("AdapTauMF", {**uneven, **setting, "learner": "adam"}, "uneven").model

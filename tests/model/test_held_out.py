@@ -56,7 +56,9 @@ def test_their_rows_are_in_no_batch_before_they_return(board, monkeypatch, name,
 def test_a_batch_of_nothing_else_trains_on_another_positive_of_its_user(board):
     model = build("AdapTauMF", {**board, **HOLDING}).model
     model.begin_epoch(0)
-    users, items = model.held_out.users[:5], model.held_out.items[:5]
+    first = torch.searchsorted(model.held_out.users, model.held_out.users.unique())[:5]
+    users, items = model.held_out.users[first], model.held_out.items[first]
+    assert model.held_out.contains(users, items).all() and len(users.unique()) == 5
     who, what, _ = model._trained_rows(users, items, None)
     assert who.tolist() == [users[0]] and keys(who, what) <= keys(model.interactions.users, model.interactions.items)
     batch = Interaction({"user_id": users, "item_id": items})
@@ -76,6 +78,7 @@ def test_nothing_is_built_from_them(board):
         assert torch.equal(getattr(data, counts), want)
     readers = [module.interactions for module in (model.negatives, *model.parts)]
     assert all(reader is data for reader in readers)
+    assert all(part.held_out is apart for part in model.parts), "whoever is recommended to has them"
     user, before = int(apart.users[0]), model.encode()[1]
     with torch.no_grad():
         model.user_embedding.weight[user] += 1.0

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 AREAS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("core",): ("core", "contract", "model/test_heart.py", "model/test_authors.py"),
     ("recipe",): ("recipe", "contract/test_recipe_parts.py", "model/test_heart.py"),
-    ("model",): ("model", "recipe", "contract/test_backbones.py", "config/test_loading.py"),
+    ("model",): ("model", "recipe", "contract/test_backbones.py", "config/test_loading.py", "peers/test_simple.py"),
     ("peers",): ("peers", "model/test_heart.py"),
     ("training/batches.py", "training/evaluation.py", "training/toplists.py", "training/trainer.py"): ("training",),
     ("runs/significance.py",): ("runs/test_significance.py",),

@@ -200,3 +200,83 @@ def test_the_weight_is_the_one_that_ranks_held_out_positives_best_if_surely(seed
     part.calibrate(EpochView(1, lambda: tables, data, item_logits=prior, held_out=held), 0.8)
     part.calibrate(EpochView(1, lambda: tables, data, item_logits=prior), 0.8)
     assert part.weight.item() == 7.0, "neither once they are trained on nor without any"
+
+
+@pytest.mark.parametrize("start", [0, 20, 40])
+def test_the_weight_is_chosen_as_if_nobody_had_the_positives_held_out(start):
+    """Those are in the users' history when h is asked for, and the training positives are no rivals: as by hand."""
+    chosen = set()
+    for seed in range(start, start + 20):
+        g = np.random.default_rng(seed)
+        matrix = (g.random((30, 12)) < g.random((30, 1)) * 0.8).astype(float)
+        matrix[:, g.integers(12)] = 0  # nobody has everything
+        matrix[g.integers(30), :] = 0
+        matrix[np.arange(12), np.arange(12)] = 1
+        data = interactions(matrix)
+        h = matrix @ regressed(matrix, 4).T
+        tables = tuple(torch.from_numpy(g.normal(size=(rows, 3)) / 2) for rows in (31, 13))
+        free = []
+        for user in range(30):
+            unseen = np.flatnonzero(matrix[user] == 0)
+            order = unseen[np.argsort(-h[user][unseen] - g.normal(size=len(unseen)) * 0.1)]
+            free.append((user, int(order[0] if g.random() < 0.5 else g.choice(unseen))))
+        held = HeldOut(*(torch.tensor(free).T + 1), 13)
+        part = item_regression.ItemRegression(data, item_regression.ItemRegression.Settings(item_neighbours=4))
+        part.held_out = held
+        part.calibrate(EpochView(1, lambda t=tables: t, data, held_out=held), 0.8)
+        chosen.add(part.weight.item())
+        assert part.weight.item() == by_hand(matrix, tables, free, torch.zeros(13), 0.8), seed
+    assert len(chosen) > 1
+
+
+def test_the_gain_of_a_rank_is_its_discount_and_ties_are_in_the_targets_favour():
+    scores = torch.tensor([[3.0, 1.0, 2.0, 0.0], [1.0, 1.0, 0.0, 1.0], [0.0, 5.0, 5.0, 7.0]])
+    gains = item_regression._gains(scores, torch.tensor([1, 3, 0]))
+    assert gains.dtype == torch.float64
+    assert gains.tolist() == [1 / np.log2(4), 1.0, 1 / np.log2(5)]
+
+
+def test_a_weight_moves_only_by_more_than_a_standard_error():
+    """Gains of 0 and d beside the default: of the differences' standard error over the square root of their number."""
+    surest = item_regression.surest
+    zeros = torch.zeros(2, dtype=torch.float64)
+    for low, high, moved in ((-0.2, 1.8, True), (-0.35, 1.65, False), (1.0, 1.0, True)):  # errors .707, .707, 0
+        differences = torch.tensor([low, high], dtype=torch.float64)
+        assert surest(torch.stack([zeros, differences]), 0) == int(moved)
+    assert surest(torch.ones(5, 7), 3) == 3, "all alike"
+    assert surest(torch.tensor([[0.1], [0.2], [0.0]]), 0) == 1, "one positive has no spread"
+
+
+def test_neighbours_are_chosen_by_cosine_also_among_rare_items():
+    """Items of one or two very active users have columns shorter than 1."""
+    matrix = np.zeros((6, 30))
+    matrix[0, :] = 1
+    matrix[1, 1:] = matrix[2, :25] = 1
+    matrix[3, [0, 2]] = matrix[4, [0, 2, 3]] = matrix[5, [0, 2, 5, 7]] = 1
+    columns = matrix / np.maximum(matrix.sum(1), 1)[:, None] ** 0.25
+    squares = (columns**2).sum(0)
+    assert squares.min() < 1 < squares.max()
+    weights = neighbour_weights(interactions(matrix), 3).toarray()[1:, 1:]
+    cosines = columns.T @ columns / np.sqrt(np.outer(squares, squares))
+    np.fill_diagonal(cosines, -1)
+    for item in range(30):
+        least = np.sort(cosines[item])[-3]
+        chosen = np.flatnonzero(weights[item])
+        assert len(chosen) == 3 and cosines[item, chosen].min() >= least - 1e-9
+
+
+def test_the_table_of_all_pairs_is_kept_up_to_its_bound(monkeypatch):
+    data = interactions(random_matrix())
+    for bound, kept in ((31 * 13, True), (31 * 13 - 1, False)):
+        monkeypatch.setattr(item_regression, "TABLE_PAIRS", bound)
+        assert (RegressionScores(data, 4)._table is not None) == kept
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_bar_is_shown_only_where_somebody_looks_and_only_for_long_work(monkeypatch, seen):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: seen, raising=False)
+    made = []
+    monkeypatch.setattr(item_regression, "tqdm", lambda *given, **named: made.append((given, named)) or given[0])
+    items = [1, 2, 3]
+    assert item_regression._with_bar(items, 3) == items
+    assert made == ([((items, "neighbours", 3), {"unit": " items", "delay": 2, "leave": False})] if seen else [])

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.linalg import block_diag
 
-from recbole_adaptau.recipe.spectral_start import CHANCE, spectral_rows, start_from
+from recbole_adaptau.recipe.spectral_start import CHANCE, _unit_rows, spectral_rows, start_from
 from tests.helpers import build, interactions, trainer_of
 
 
@@ -69,3 +69,29 @@ def test_held_out_items_rank_first_before_any_training(board, model):
         trainer.eval_collector.data_collect(built.train)
         recall[start] = trainer.evaluate(built.valid, load_best_model=False)["recall@2"]
     assert recall["spectral_start"] == 1 and recall["none"] < 0.9
+
+
+def test_users_and_items_with_one_positive_count_it_once():
+    matrix = np.array([[1, 0, 0, 0, 0], [1, 1, 0, 0, 1], [0, 1, 1, 0, 0], [0, 1, 1, 1, 0], [1, 0, 0, 1, 0]], float)
+    rows = np.concatenate([part.numpy()[1:] for part in spectral_rows(interactions(matrix), 2, seed=1)])
+    truth = dense_rows(matrix, 2)
+    np.testing.assert_allclose(rows @ rows.T, truth @ truth.T, atol=1e-4)
+
+
+def test_the_seed_decides():
+    data = interactions((np.random.default_rng(1).random((80, 60)) < 0.2).astype(float))
+    first, again, other = (spectral_rows(data, 6, seed)[0] for seed in (1, 1, 2))
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+def test_a_direction_may_have_a_zero_in_it():
+    table = torch.ones(2, 2)
+    start_from(table, torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
+    torch.testing.assert_close(table, torch.tensor([[CHANCE, CHANCE + 2**0.5], [1.0, 1.0]]))
+
+
+@pytest.mark.parametrize("factor", [1e-4, 1.0, 1e4])
+def test_what_is_rounding_is_told_by_the_longest_row(factor):
+    vectors = np.array([[3.0, 4.0], [0.0, 1e-4], [0.0, 1e-6]])
+    rows = _unit_rows(vectors * factor, 3)
+    torch.testing.assert_close(rows, torch.tensor([[0.6, 0.8, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))

@@ -45,3 +45,9 @@ def test_every_entry_is_drawn_by_itself_and_scaled_to_keep_its_mean(width):
     if width > 1:
         together = torch.corrcoef(kept.T) - torch.eye(width)
         assert together.abs().max() < 0.04
+
+
+def test_a_share_that_rounds_to_nothing_drops_nothing():
+    part = UserDropout(interactions(torch.ones(1, 3).numpy()), UserDropout.Settings(user_dropout_count=1e-9))
+    torch.manual_seed(0)
+    assert part.drop(torch.ones(20_000, 100), torch.ones(20_000, dtype=torch.long)).eq(1).all()
