@@ -17,7 +17,7 @@ from recbole_adaptau.errors import DataError, OptionError
 from recbole_adaptau.model.base import evaluating
 from recbole_adaptau.recipe import RecipePart
 from tests.helpers import build
-from tests.model.conftest import SMALL
+from tests.model.conftest import SMALL, USERS
 
 POPULAR = {"negative_distribution": "popularity", "negative_alpha": 0.5}
 PER_ROW = {"negatives": "per_row", "train_neg_sample_args": {"distribution": "uniform", "sample_num": 3}}
