@@ -53,6 +53,15 @@ def test_losses_gradients_and_scores_are_recboles(board, name):
     assert torch.allclose(*scores, atol=1e-6)
 
 
+def test_sgl_on_a_graph_for_each_layer_gives_recboles_embeddings(board):
+    plain, fast = pair(board, "SGL RW")
+    for built in (plain, fast):
+        np.random.seed(0)
+        built.model.graph_construction()
+    nodes, fast_nodes = (torch.cat(built.model.forward(built.model.sub_graph1)) for built in (plain, fast))
+    assert len(fast.model.sub_graph1) == 2 and torch.allclose(fast_nodes, nodes, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["LightGCN", "SGL"])
 def test_training_comes_to_the_same(board, name):
     results = []

@@ -105,6 +105,40 @@ def test_prediction_is_without_noise_and_without_layer_zero(board, name):
     assert not torch.allclose(model.full_sort_predict(interaction).view(2, -1), full)
 
 
+def test_embeddings_are_kept_until_the_mode_is_set_again_even_if_a_write_is_not_counted(board):
+    """A write through `.data` leaves the version of a parameter as it is, like that of a fused optimiser."""
+    model = build("SimGCL", board).model.eval()
+    interaction = {"user_id": torch.tensor([3, 9])}
+    before, kept = model.full_sort_predict(interaction), model._test_embeddings()
+    assert model._test_embeddings()[0] is kept[0]
+    model.user_embedding.weight.data.mul_(2.0)
+    model.item_embedding.weight.data.mul_(2.0)
+    assert torch.allclose(model.eval().full_sort_predict(interaction), 4 * before)
+
+
+def test_noise_of_a_layer_has_length_eps_and_the_signs_of_the_layer_and_spares_zeros(board):
+    model = build("SimGCL", {**board, "eps": 0.3}).model
+    layer = torch.randn(40, 8, generator=torch.Generator().manual_seed(0))
+    layer[0] = 0.0
+    noise = model._perturbed(layer) - layer
+    assert noise[0].tolist() == [0.0] * 8 and (noise[1:] * layer[1:] >= 0).all()
+    assert torch.allclose(noise[1:].norm(dim=1), torch.tensor(0.3), atol=1e-5)
+
+
+def test_tables_start_uniform_within_xaviers_bound(board):
+    model = build("SimGCL", {**board, "embedding_size": 32}).model
+    for table in (model.user_embedding.weight, model.item_embedding.weight):
+        bound = (6 / (49 + 32)) ** 0.5
+        assert 0.95 * bound < table.abs().max() <= bound and table.std().item() == pytest.approx(
+            bound / 3**0.5, rel=0.1
+        )
+
+
+def test_the_last_layer_may_be_contrasted(board):
+    built = build("XSimGCL", {**board, "n_layers": 2, "layer_cl": 2})
+    assert built.model.layer_cl == 2 and built.model.calculate_loss(batch_of(built)).isfinite()
+
+
 def test_info_nce_of_equal_rows_is_the_log_of_their_number():
     same = torch.ones(7, 3)
     assert info_nce(same, same, 0.1).item() == pytest.approx(torch.log(torch.tensor(7.0)).item(), rel=1e-6)
