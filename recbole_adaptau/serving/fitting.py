@@ -110,12 +110,8 @@ def write_dataset(
     settings = f"load_col: {{inter: [{loaded}]}}\n" + (f"min_rating: {min_rating}\n" if min_rating is not None else "")
     (folder / f"{name}.yaml").write_text(settings, encoding="utf-8")
     if item_names is not None:
-        named = pd.DataFrame(
-            {
-                "item_id:token": [*map(str, item_names)],
-                "item_name:token_seq": [_line(item_names[key]) for key in item_names],
-            }
-        )
+        rows = [(str(item), _line(shown)) for item, shown in item_names.items()]
+        named = pd.DataFrame(rows, columns=["item_id:token", "item_name:token_seq"])
         named.to_csv(folder / f"{name}.item", sep="\t", index=False, quoting=csv.QUOTE_NONE, lineterminator="\n")
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-SECONDS = 120.0
+SECONDS = 60.0
 
 
 def forked(number: int, work: Callable[[int, Path], Any]) -> list[Any]:

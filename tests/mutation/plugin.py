@@ -57,6 +57,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     wanted = set(Path(options.mutants).read_text().split()) if options.mutants else None
     for file in files:  # some are imported only when a test asks for them
         import_module(module_name(file))
+    if "torch" in sys.modules:  # seconds, which PyTorch would spend in every child that builds an optimiser
+        import_module("torch._dynamo")
     tried = [m for file in files for m in mutants(file, ROOT) if wanted is None or m.key in wanted]
     terminal: Any = session.config.pluginmanager.getplugin("terminalreporter")
     covered, seconds = _in_child(lambda: _traced(session, {str(file) for file in files}))
