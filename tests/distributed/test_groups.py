@@ -1,6 +1,8 @@
 """What ranks do together, in real groups, against plain arithmetic in one process."""
 
 import itertools
+import pickle
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -58,6 +60,15 @@ def test_ranks_exchange_tensors_numbers_states_and_files(tmp_path):
         assert one == pytest.approx(1 / 7, rel=1e-15) and two == (1.0, 2.0) and nothing is None
         assert isinstance(one, float) and isinstance(two, tuple)
         assert found["texts"] == [(first, "file.bin", b"of rank 0"), first, (first, "missing", None), False]
+
+
+def test_a_state_that_is_more_than_plain_data_is_not_unpickled():
+    def work(_):
+        with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
+            ranks.gathered_states({"path": Path("x")}, CPU)
+        return "refused"
+
+    assert in_group(1, work) == ["refused"]
 
 
 class Rows(nn.Module):

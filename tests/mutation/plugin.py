@@ -11,6 +11,7 @@ import pickle
 import resource
 import signal
 import sys
+import tempfile
 import time
 from importlib import import_module
 from itertools import accumulate
@@ -155,24 +156,32 @@ def _traced(session: Any, files: set[str]) -> tuple[dict, dict]:
     """The tests by the line of a file that they execute, and the seconds that each takes; -1 for one that fails."""
     covered: dict[tuple[str, int], set[str]] = {}
     lines: set[tuple[str, int]] = set()
+    own, read, seconds = os.getpid(), 0, {}
+    with tempfile.TemporaryFile("ab+") as forked:
 
-    def trace(frame: Any, event: str, _: Any) -> Any:
-        if frame.f_code.co_filename not in files:
-            return None
-        lines.add((frame.f_code.co_filename, frame.f_lineno))
-        return trace
+        def trace(frame: Any, event: str, _: Any) -> Any:
+            file, line = frame.f_code.co_filename, frame.f_lineno
+            if file not in files:
+                return None
+            if (file, line) not in lines:
+                lines.add((file, line))
+                if os.getpid() != own:  # a process that the test has forked, whose memory is its own
+                    os.write(forked.fileno(), f"{line} {file}\n".encode())
+            return trace
 
-    seconds = {}
-    sys.settrace(trace)
-    start = time.process_time()
-    for item, failed in _run(session, session.items):
-        seconds[item.nodeid] = -1.0 if failed else time.process_time() - start
-        for file, line in lines:
-            covered.setdefault((str(Path(file).relative_to(ROOT)), line), set()).add(item.nodeid)
-        lines.clear()
-        start = time.process_time()
         sys.settrace(trace)
-    sys.settrace(None)
+        start = time.process_time()
+        for item, failed in _run(session, session.items):
+            seconds[item.nodeid] = -1.0 if failed else time.process_time() - start
+            text = os.pread(forked.fileno(), 1 << 24, read)
+            read += len(text)
+            lines |= {(file, int(line)) for line, file in (row.split(" ", 1) for row in text.decode().splitlines())}
+            for file, line in lines:
+                covered.setdefault((str(Path(file).relative_to(ROOT)), line), set()).add(item.nodeid)
+            lines.clear()
+            start = time.process_time()
+            sys.settrace(trace)
+        sys.settrace(None)
     return covered, seconds
 
 

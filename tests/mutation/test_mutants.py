@@ -66,6 +66,8 @@ def test_the_runner_tells_killed_survivors_and_what_no_test_executes(tmp_path):
         "a + b → a - b": "killed",
         "a > b → a >= b": "survived",
         "a > b → a <= b": "killed",
+        "a // 2 → a * 2": "killed",
+        "2 → 3": "killed",
         "a * b → a / b": "uncovered",
     }
 
