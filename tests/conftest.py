@@ -58,9 +58,13 @@ def alone(monkeypatch, tmp_path):
 
 @pytest.fixture(autouse=True, scope="session")
 def no_second_for_the_load():
-    """RecBole watches the processor for a second at the start of every run, to write its load into the log."""
+    """RecBole watches the processor for a second at the start of every run, to write its load into the log.
+
+    Fixtures of a module are made before `alone`: pytest's arguments are hidden from RecBole there, too.
+    """
     watch = psutil.cpu_percent
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["test"])
         patch.setattr(psutil, "cpu_percent", lambda interval=None: watch(0.01))
         yield
 

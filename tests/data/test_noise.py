@@ -168,3 +168,45 @@ def test_a_user_without_enough_items_left_is_named(tmp_path):
     }
     with pytest.raises(DataError, match="user full should get 5 false positives, but only 2 items are left"):
         build("AdapTauMF", given, "small")
+
+
+def noisy_parts(tmp_path, train, late, ratio):
+    """The rows of the training part with noise; `late` are validation and test."""
+    write_inter(tmp_path / "data", "small", train, "train")
+    for part in ("valid", "test"):
+        write_inter(tmp_path / "data", "small", late, part)
+    given = {
+        "data_path": str(tmp_path / "data"),
+        "benchmark_filename": ["train", "valid", "test"],
+        "load_col": {"inter": ["user_id", "item_id"]},
+        "noise_ratio": ratio,
+        "state": "ERROR",
+        "topk": [2],
+        "valid_metric": "NDCG@2",
+    }
+    data = build("AdapTauMF", given, "small").train._dataset
+    columns = (data.id2token(name, data.inter_feat[name]) for name in ("user_id", "item_id"))
+    return [*zip(*columns, strict=True)]
+
+
+def test_every_item_that_is_left_can_be_drawn_the_last_one_too(tmp_path):
+    """Twelve users with the same eight of twelve items get three of the other four."""
+    train = [(f"u{user}", f"i{item}") for user in range(12) for item in range(8)]
+    train += [("other", f"i{item}") for item in (8, 9, 10, 11)]
+    found = noisy_parts(tmp_path, train, [("other", "i1")], 0.375)[len(train) :]
+    drawn = [item for user, item in found if user != "other"]
+    assert len(drawn) == 36 and set(drawn) == {"i8", "i9", "i10", "i11"}
+    own = [item for user, item in found if user == "other"]
+    assert len(own) == 2 and not set(own) & {"i1", "i8", "i9", "i10", "i11"}
+
+
+def test_users_without_a_training_positive_get_no_noise(tmp_path):
+    train = [("a", f"i{item}") for item in range(4)] + [("b", f"i{item}") for item in range(4, 12)]
+    found = noisy_parts(tmp_path, train, [("late", "i1"), ("a", "i9")], 0.25)[len(train) :]
+    assert Counter(user for user, _ in found) == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize("given", [{"noise_ratio": 0.1}, {"noise_groups": [0.0, 0.1]}])
+def test_sequences_get_no_noise(given):
+    with pytest.raises(OptionError, match="are for sets of items; GRU4Rec reads sequences"):
+        build("GRU4Rec", {**given, "train_neg_sample_args": None}, "no-such-data")

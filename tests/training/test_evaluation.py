@@ -83,6 +83,13 @@ def test_users_without_positives_in_the_batch_count_zero(board):
     assert collector.data_struct.get("rec.topk").tolist() == [[0, 0], [1, 1]]
 
 
+def test_the_last_positive_of_a_batch_is_found(board):
+    collector = TopkCollector(build("AdapTauMF", {**board, "topk": [1], "valid_metric": "NDCG@1"}).config)
+    positives = torch.tensor([0, 1, 1]), torch.tensor([1, 0, 2])
+    collector.eval_batch_collect(torch.tensor([[0.0, 1.0, 0.5], [0.0, 1.0, 2.0]]), None, *positives)
+    assert collector.data_struct.get("rec.topk").tolist() == [[1, 1], [1, 2]]
+
+
 def test_the_trainer_uses_it_and_encodes_once_per_evaluation(board):
     built = build("AdapTauLightGCN", {**board, "eval_batch_size": 300})
     trainer = trainer_of(built)

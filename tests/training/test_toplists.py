@@ -1,12 +1,14 @@
 """Top lists and popularity groups against loops over users, and against RecBole's own metrics."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from recbole.data.interaction import Interaction
 
 from recbole_adaptau.training.toplists import (
     TopLists,
@@ -88,8 +90,8 @@ def test_group_statistics_of_a_model(built):
 
 
 def test_an_empty_group_has_no_norm():
-    norms = group_norms(torch.tensor([[9.0], [3.0], [4.0]]), torch.tensor([-1, 0, 2]), 3)
-    assert norms[0] == 3 and math.isnan(norms[1]) and norms[2] == 4
+    norms = group_norms(torch.tensor([[9.0], [3.0], [4.0]]), torch.tensor([-1, 0, 2]), 4)
+    assert norms[0] == 3 and math.isnan(norms[1]) and norms[2] == 4 and math.isnan(norms[3])
 
 
 def test_an_epochs_record_holds_the_groups(board, tmp_path):
@@ -136,3 +138,28 @@ def test_what_users_have_had_and_the_padding_are_not_recommended(built):
         unseen = items[: 48 - len(seen)]
         assert not {0, *seen} & set(unseen) and [item in wanted for item in unseen] == hits[: len(unseen)]
         assert any(hits)
+
+
+@given(st.integers(0, 1000), st.integers(1, 6))
+def test_recall_by_group_of_lists_that_reach_into_what_is_left_out_is_a_loop(seed, k):
+    """The padding stands at the end of a list where fewer than k items are left; it is in no group, and no hit."""
+    rng = np.random.default_rng(seed)
+    items, groups = rng.integers(0, 9, (5, k)), torch.tensor([-1, *rng.integers(0, 3, 8)])
+    hits = (rng.random((5, k)) < 0.5) & (items > 0)
+    positives = hits.sum(1) + rng.integers(1, 4, 5)
+    lists = TopLists(*map(torch.tensor, (np.arange(5), items, hits, positives)))
+    expected = np.zeros(4)
+    for user, place in zip(*np.nonzero(hits), strict=True):
+        expected[groups[items[user, place]]] += 1 / positives[user] / 5
+    found = lists.recall_by_group(groups, 4)
+    assert found == pytest.approx(expected) and found.dtype == lists.recall().dtype == lists.ndcg().dtype == np.float64
+
+
+def test_a_user_without_positives_at_the_end_of_a_batch_has_none():
+    model = SimpleNamespace(
+        device=torch.device("cpu"), USER_ID="u", full_sort_predict=lambda _: torch.arange(8.0).repeat(2)
+    )
+    batch = Interaction({"u": torch.tensor([3, 5])}), (torch.tensor([1]), torch.tensor([7])), *torch.tensor([[0], [6]])
+    lists = top_lists(model, [batch], 2)
+    assert lists.users.tolist() == [3, 5] and lists.positives.tolist() == [1, 0]
+    assert lists.items.tolist() == [[7, 6], [6, 5]] and lists.hits.tolist() == [[False, True], [False, False]]

@@ -4,9 +4,12 @@ import math
 
 import pytest
 import torch
+from recbole.trainer import Trainer
 
 from recbole_adaptau.core.row_adam import RowAdam
+from recbole_adaptau.distributed import ranks
 from recbole_adaptau.errors import TrainingError
+from recbole_adaptau.training.batches import Batches
 from recbole_adaptau.training.evaluation import EvalBatches
 from recbole_adaptau.training.trainer import ENOUGH_STEPS, learning_rate_factor, too_few_steps
 from tests.helpers import build, trainer_of
@@ -123,3 +126,34 @@ def test_a_loader_is_prepared_once_and_its_scores_leave_out_what_was_seen(board)
     plain = built.model.full_sort_predict(interaction).view(scores.shape)
     kept = torch.isfinite(scores)
     assert kept.sum() == scores.numel() - len(scores) - len(batch[1][0]) and torch.equal(scores[kept], plain[kept])
+
+
+@pytest.mark.parametrize("learner", ["adam", "row_adam", "ADAM"])
+def test_row_wise_updates_are_checked_against_the_ranks_when_the_trainer_is_made(board, learner, monkeypatch):
+    checked = []
+    monkeypatch.setattr(ranks, "check_row_updates", lambda name, tables: checked.append((name, len(tables))))
+    trainer = trainer_of(build("AdapTauMF", {**board, "learner": learner}))
+    assert checked == ([("AdapTauMF", 2)] if learner == "row_adam" else [])
+    assert learner == "row_adam" or trainer.optimizer.defaults["fused"]
+
+
+def test_an_epoch_advises_once_begins_trains_on_batches_and_adds_up_the_tallies(board, monkeypatch):
+    built = build("AdapTauMF", {**board, "epochs": 3, "train_batch_size": 512, "tau_strategy": "adaptive_user"})
+    trainer, seen, added = trainer_of(built), [], []
+    warnings: list[str] = []
+    monkeypatch.setattr(trainer.logger, "warning", warnings.append)
+    monkeypatch.setattr(Trainer, "_train_epoch", lambda self, batches, epoch, *_: seen.append((batches, epoch)) or 7.0)
+    monkeypatch.setattr(ranks, "add_up", added.append)
+    for epoch in (0, 1):
+        trainer.epoch_state = None
+        assert trainer._train_epoch(built.train, epoch) == 7.0
+        assert trainer.epoch_state["tau_0"] == pytest.approx(built.model.strategy.tau_0.item())
+    assert [(type(batches), epoch) for batches, epoch in seen] == [(Batches, 0), (Batches, 1)]
+    assert len(warnings) == 1 and "--train_batch_size=" in warnings[0]
+    for tensors in added:
+        assert [tensor.shape for tensor in tensors] == [tensor.shape for tensor in built.model.strategy.tallies()]
+    assert len(added) == 2
+    monkeypatch.setattr(Batches, "fits", lambda _: False)
+    trainer._train_epoch(built.train, 2)
+    assert seen[-1] == (built.train, 2)
+    trainer.tensorboard.close()
