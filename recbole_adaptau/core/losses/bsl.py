@@ -14,7 +14,8 @@ class BilateralSoftmaxLoss(Loss):
     Wu et al., "BSL: Understanding and Improving Softmax Loss for Recommendation", ICDE 2024. The paper has
     log-mean-exp on both sides, −log E_i exp(f(u, i) / tau_1) + log E_j exp(f(u, j) / tau_2). A row has one positive, so
     the first is −f(u, i) / tau_1. tau_2 is the strategy's temperature and tau_1 = bsl_ratio · tau_2. Up to a factor
-    this is the softmax with a weight of bsl_ratio on the negatives' term. At 1 it is the softmax without the positive
+    this is the softmax with a weight of bsl_ratio on the negatives' term. The authors state their settings as that
+    weight: 1.06 to 1.32 for MF on four datasets, 0.8 to 1.12 for LightGCN. At 1 it is the softmax without the positive
     in its denominator.
     """
 
