@@ -34,6 +34,13 @@ def no_variables(monkeypatch):
     monkeypatch.delenv("TORCHELASTIC_USE_AGENT_STORE", raising=False)
 
 
+def wait_until(holds) -> None:
+    """For what another thread does; a busy machine may take its time."""
+    deadline = time.monotonic() + 60.0
+    while not holds() and time.monotonic() < deadline:
+        threading.Event().wait(0.01)
+
+
 def free_port() -> int:
     with socket.socket() as free:
         free.bind(("localhost", 0))
@@ -103,6 +110,8 @@ def test_ranks_meet_at_the_address_as_often_as_they_like_and_form_a_group():
         rank = Rank.of_process(60.0)
         texts = [rank.text_of_first(key, f"{key} of {place}") for key in ("one", "two")]
         assert rank.store is rank.store
+        for name in VARIABLES:  # the group meets at the store that is there already
+            del os.environ[name]
         with rank.group("gloo"):
             total = torch.tensor(place + 1)
             dist.all_reduce(total)
@@ -149,9 +158,33 @@ def test_below_an_agent_ranks_meet_at_the_new_rank_0_and_not_at_an_old_one(monke
         text = rank.text_of_first("key", f"of {place}")
         done = dist.TCPStore("localhost", agent.port, is_master=False)
         done.wait(["done"], timedelta(seconds=30)) if place == 0 else done.set("done", "1")
-        return text
+        return text, rank.store.port
 
-    assert forked(2, work) == ["of 0", "of 0"]
+    (text, port), other = forked(2, work)
+    assert text == "of 0" and other == ("of 0", port) and port > 1023 and port != agent.port
+
+
+def test_a_group_on_gpus_takes_its_own_and_one_that_cannot_be_joined_is_an_error(monkeypatch):
+    """With PyTorch's own functions replaced: there is no GPU here."""
+    asked = []
+    monkeypatch.setattr(torch.cuda, "set_device", lambda number: asked.append(number))
+    monkeypatch.setattr(dist, "init_process_group", lambda *args, **kwargs: asked.append((args, kwargs)))
+    rank = Rank(3, 8, 1, 4, timeout=7.0)
+    rank.__dict__["store"] = "store"  # a cached property
+    with rank.group("nccl"):
+        pass
+    joined = {"store": "store", "rank": 3, "world_size": 8, "timeout": timedelta(seconds=7)}
+    assert asked == [1, (("nccl",), joined)]
+    with rank.group("gloo"):
+        pass
+    assert asked[2:] == [(("gloo",), joined)]
+
+    def fails(*_, **__):
+        raise dist.DistNetworkError("no route")
+
+    monkeypatch.setattr(dist, "init_process_group", fails)
+    with pytest.raises(ProcessError, match=r"rank 3 could not join the other 7 \(no route\)"), rank.group("gloo"):
+        pytest.fail("joined")
 
 
 def test_below_an_agent_a_rank_0_that_does_not_come_is_an_error(monkeypatch):
@@ -205,9 +238,14 @@ def test_only_the_main_thread_hears_signals_and_a_launched_rank_ends_with_its_ag
     thread = threading.Thread(target=work)  # in which signal.signal would be an error
     thread.start()
     thread.join()
+    wait_until(lambda: watched)
     with Rank(0, 1).at_work():
         pass
     assert watched == [True]
+    with Rank(0, 1, launch="job").at_work():
+        pass
+    wait_until(lambda: len(watched) == 2)
+    assert watched == [True, True]
 
 
 @pytest.mark.parametrize("by_multiprocessing", [False, True])
@@ -232,7 +270,8 @@ def test_a_process_ends_when_its_parent_is_no_more(monkeypatch, by_multiprocessi
 
 def test_a_launch_hears_signals_in_this_thread_and_leaves_everything_as_it_was():
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
-    mask, level = signal.pthread_sigmask(signal.SIG_BLOCK, ()), logging.root.manager.disable
+    mask, level = signal.pthread_sigmask(signal.SIG_SETMASK, ()), logging.root.manager.disable
+    logging.disable(logging.NOTSET)
     threads = threading.active_count()
     try:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -246,7 +285,7 @@ def test_a_launch_hears_signals_in_this_thread_and_leaves_everything_as_it_was()
         watcher.join(10)
         assert not watcher.is_alive()
         assert signal.getsignal(signal.SIGTERM) == before[signal.SIGTERM]
-        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == mask and logging.root.manager.disable == level
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set() and logging.root.manager.disable == logging.NOTSET
         found = []
         thread = threading.Thread(target=lambda: found.append(_signals_heard().__enter__()))
         thread.start()
@@ -254,6 +293,7 @@ def test_a_launch_hears_signals_in_this_thread_and_leaves_everything_as_it_was()
         assert found == [[]]
     finally:
         logging.disable(level)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in before.items():
             signal.signal(number, handler)
 
