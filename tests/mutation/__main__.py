@@ -30,7 +30,7 @@ AREAS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("peers",): ("peers", "model/test_heart.py"),
     ("training/batches.py", "training/evaluation.py", "training/toplists.py", "training/trainer.py"): ("training",),
     ("runs/significance.py",): ("runs/test_significance.py",),
-    ("data/noise.py", "data/positives.py"): ("data/test_noise.py",),
+    ("data/noise.py", "data/positives.py"): ("data/test_noise.py", "data/test_positives.py"),
     ("distributed",): ("distributed",),
     ("serving",): ("serving",),
 }

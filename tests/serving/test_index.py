@@ -22,3 +22,23 @@ def test_the_index_is_checked_against_the_models_ranking(board, tmp_path):
     write_index(path, embeddings.items[1:].flip(0))
     with pytest.raises(AdapTauError, match="does not rank as the model does"):
         check_index(path, model, embeddings, ACTIVE, 5)
+
+
+def test_a_single_wrong_item_or_score_is_noticed(board, tmp_path):
+    """Two items exchanged, of which only some users have one first; one item, or all, with another length."""
+    pytest.importorskip("faiss", reason="the extra 'faiss' is not installed")
+    model = build("AdapTauMF", board).model
+    model.begin_epoch(0)
+    embeddings = embeddings_of(model, ACTIVE)
+    path, items = tmp_path / "items.faiss", embeddings.items[1:]
+    best = (embeddings.users[1:] @ items.T).argmax(1)
+    a, b = best.unique()[:2].tolist()
+    swapped, shorter = items.clone(), items.clone()
+    swapped[[a, b]] = items[[b, a]]
+    shorter[a] *= 0.999
+    for wrong in (swapped, shorter, items * 0.99, items * 1.01):
+        write_index(path, wrong)
+        with pytest.raises(AdapTauError, match="does not rank as the model does"):
+            check_index(path, model, embeddings, ACTIVE, 1)
+    write_index(path, items)
+    check_index(path, model, embeddings, ACTIVE, 1)

@@ -216,3 +216,79 @@ def test_reasons_are_the_largest_terms_or_the_nearest_of_the_users_own_items(boa
             strength = np.where(terms > 0, terms, -np.inf) if (terms > 0).any() else strength
         best = [served.items.names[own[row]] for row in np.argsort(-strength)[:2] if np.isfinite(strength[row])]
         assert because.split("; ") == best
+
+
+def test_unknown_users_and_items_of_filters_are_named_and_have_no_effect(board):
+    recommender = fresh(board)
+    user, item = recommender.user_ids[0], recommender.item_ids[0]
+    whole = recommender.recommend(user, 48, include_seen=True)["item"].tolist()
+    pairs = [(user, item), ("nobody", whole[1]), (user, "nothing"), ("nobody", "nothing")]
+    with pytest.warns(UserWarning) as told:
+        found = recommender.recommend(user, 48, include_seen=True, exclude=pairs)["item"].tolist()
+    assert found == [other for other in whole if other != item]
+    assert [str(warning.message) for warning in told] == [
+        "not in the data, left out: users of exclude nobody",
+        "not in the data, left out: items of exclude nothing",
+    ]
+    with pytest.warns(UserWarning, match="items of candidates nothing"):
+        found = recommender.recommend([user, "u5"], 3, include_seen=True, candidates={user: [item, "nothing"]})
+    assert found[["user", "item"]].values.tolist() == [[user, item]]
+    with pytest.warns(UserWarning, match="items to allow nothing"):
+        assert recommender.recommend(user, 3, include_seen=True, allow=["nothing", item])["item"].tolist() == [item]
+
+
+@pytest.mark.parametrize(("number", "end"), [(10, "n9$"), (12, "n9 and 2 more$")])
+def test_ten_unknown_ids_are_named(board, number, end):
+    with pytest.warns(UserWarning, match=f"users n0, n1, .*{end}"):
+        fresh(board).recommend([*(f"n{place}" for place in range(number)), "u1"], 2)
+
+
+def test_parts_become_one_table_and_one_part_is_always_there(board, monkeypatch):
+    recommender = fresh(board, recipe="plus")
+    liked = {f"new{number}": [f"i{number}", f"i{number + 8}"] for number in range(7)}
+    pairs = [(f"u{user}", f"i{item}") for user in range(9) for item in (3, user)]
+    whole = recommender.recommend_for(liked, 4), recommender.recommend(k=4), recommender.score(pairs)
+    for at_once in (49 * 2, 1):
+        monkeypatch.setattr("recbole_adaptau.serving.ranking.SCORES_AT_ONCE", at_once)
+        parts = recommender.recommend_for(liked, 4), recommender.recommend(k=4), recommender.score(pairs)
+        for part, expected in zip(parts, whole, strict=True):
+            pd.testing.assert_frame_equal(part, expected, atol=1e-5)
+    with pytest.warns(UserWarning, match="users nobody"):
+        (empty,) = recommender.batches("nobody", 3)
+    assert empty.empty and list(empty.columns) == ["user", "rank", "item", "score"]
+    for k in (0, 49):
+        with pytest.raises(OptionError, match=f"k = {k}: must be at least 1 and at most 48"):
+            recommender.recommend_for(["i1"], k)
+
+
+def test_progress_is_shown_where_it_is_asked_for(board, capsys):
+    recommender = fresh(board)
+    list(recommender.batches(None, 3))
+    recommender.recommend_for({"a": ["i1"], "b": ["i2"]}, 3)
+    assert capsys.readouterr().err == ""
+    list(recommender.batches(None, 3, progress=True))
+    shown = capsys.readouterr().err
+    assert "recommend:" in shown and "0/48" in shown and " users/s" in shown and not shown.endswith("\n")
+    recommender.recommend_for({"a": ["i1"], "b": ["i2"]}, 3, progress=True)
+    assert "0/2" in capsys.readouterr().err
+
+
+def test_somebody_new_has_the_cosines_of_the_mean_of_their_items(board):
+    """With the popularity's column, which has no say, and lengths that are not 1; the first item is one of them."""
+    recommender = fresh(board, recipe="plus")
+    items = [recommender.item_ids[0], "i5", "i9"]
+    recommender.add_history({"newbie": items})
+    kept = recommender.embeddings()
+    assert kept.has_bias and kept.user_length > 1.02
+    vectors = kept.items.double().numpy()[:, :-1]
+    vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    own = vectors[recommender.served.items.places(items)].mean(0)
+    users = kept.users.double().numpy()[1:, :-1]
+    cosines = users @ own / np.linalg.norm(users, axis=1) / np.linalg.norm(own)
+    best = np.argsort(-cosines)[:5]
+    found = recommender.similar_users("newbie", 5)
+    assert found["neighbour"].tolist() == recommender.user_ids[best].tolist()
+    assert found["cosine"].tolist() == pytest.approx(cosines[best].tolist(), abs=1e-5)
+    back = recommender.similar_users("u7", 48)
+    mine = back[back["neighbour"] == "newbie"]["cosine"].item()
+    assert mine == pytest.approx(cosines[recommender.user_ids.tolist().index("u7")], abs=1e-5)
