@@ -163,3 +163,17 @@ def test_a_user_without_positives_at_the_end_of_a_batch_has_none():
     lists = top_lists(model, [batch], 2)
     assert lists.users.tolist() == [3, 5] and lists.positives.tolist() == [1, 0]
     assert lists.items.tolist() == [[7, 6], [6, 5]] and lists.hits.tolist() == [[False, True], [False, False]]
+
+
+def test_a_positives_logit_has_the_temperature_that_a_network_gives_to_its_user(board):
+    built = build("AdapTauMF", {**board, "tau_strategy": "learned_user"})
+    model, data = built.model.eval(), built.model.interactions
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.strategy.net.parameters():
+            parameter.add_(torch.randn(parameter.shape))
+        users, items = (torch.nn.functional.normalize(table, dim=1) for table in model.encode())
+        tau = model.strategy.tau(torch.arange(49), users)
+    assert tau[1:].std() > 0.01
+    logits = (users[data.users] * items[data.items]).sum(1) / tau[data.users]
+    assert group_statistics(model, built.valid, 5)["positive_score"] == pytest.approx(logits.mean().item(), rel=1e-4)

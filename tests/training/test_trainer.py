@@ -1,6 +1,7 @@
 """What our trainer adds to RecBole's: the rate of an epoch, the optimiser, and words for a loss that is no number."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -29,6 +30,7 @@ def test_schedules_fall_from_one_towards_zero(epochs):
     [
         (3, 50, 2048, 512),
         (9, 55, 2048, 1024),
+        (9, 50, 1130, 512),  # 1017 would be enough
         (9, 56, 2048, None),  # 504 steps
         (5, 100, 2048, None),  # 500 steps
         (10, 49, 2048, None),  # ten batches an epoch
@@ -147,9 +149,10 @@ def test_an_epoch_advises_once_begins_trains_on_batches_and_adds_up_the_tallies(
     for epoch in (0, 1):
         trainer.epoch_state = None
         assert trainer._train_epoch(built.train, epoch) == 7.0
+        assert len(warnings) == 1, "in the first epoch alone"
         assert trainer.epoch_state["tau_0"] == pytest.approx(built.model.strategy.tau_0.item())
     assert [(type(batches), epoch) for batches, epoch in seen] == [(Batches, 0), (Batches, 1)]
-    assert len(warnings) == 1 and "--train_batch_size=" in warnings[0]
+    assert "--train_batch_size=" in warnings[0]
     for tensors in added:
         assert [tensor.shape for tensor in tensors] == [tensor.shape for tensor in built.model.strategy.tallies()]
     assert len(added) == 2
@@ -157,3 +160,20 @@ def test_an_epoch_advises_once_begins_trains_on_batches_and_adds_up_the_tallies(
     trainer._train_epoch(built.train, 2)
     assert seen[-1] == (built.train, 2)
     trainer.tensorboard.close()
+
+
+def test_the_state_of_an_epoch_is_shared_logged_and_recorded(board, monkeypatch):
+    built = build("AdapTauMF", {**board, "epochs": 3, "loss": "slatk"})
+    trainer, shared, logged, scalars, metrics = trainer_of(built), [], [], {}, []
+    trainer.tensorboard.close()
+    trainer.tensorboard = SimpleNamespace(add_scalar=lambda name, value, step: scalars.update({name: (value, step)}))
+    trainer.wandblogger = SimpleNamespace(log_metrics=lambda state, head: metrics.append((state, head)))
+    monkeypatch.setattr(ranks, "share", shared.extend)
+    monkeypatch.setattr(trainer.logger, "info", logged.append)
+    state = trainer._begin_epoch(2)
+    buffers = [*built.model.strategy.buffers(), *built.model.loss.buffers()]
+    assert buffers and [id(tensor) for tensor in shared] == [id(tensor) for tensor in buffers]
+    assert "epoch 2 temperature" in logged[0] and f"tau_u = {state['tau_u_min']:.4f} / " in logged[0]
+    del state["learning_rate"]
+    assert scalars == {f"Temperature/{name}": (value, 2) for name, value in state.items()}
+    assert metrics == [({**state, "train_step": 2}, "train")]
