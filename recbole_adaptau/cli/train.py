@@ -30,9 +30,12 @@ EXAMPLES = """examples:
   %(prog)s -d ml-100k --min-rating=4 --kcore=5 --split=time --valid=0.1 --test=0.2
   %(prog)s --resume=runs/ml-100k/AdapTauMF/RUN          go on after an interruption
   %(prog)s -m AdapTauMF --refit                         for production: validate, then train on everything
+  %(prog)s -m AdapTauMF -d gowalla --refit=validation   to compare with figures of models without a validation part
   %(prog)s -m AdapTauMF --nproc=2                       two processes, half a batch each
   torchrun --standalone --nproc-per-node=2 -m recbole_adaptau train -m AdapTauMF        the same
 """
+# What --refit adds to the training part.
+EVERYTHING, KEEPING_TEST = "everything", "validation"
 # How RecBole and version 0.2 named the machines; torchrun does that now.
 GONE = ("world_size", "ip", "port", "group_offset")
 
@@ -62,7 +65,7 @@ def _train(words: list[str]) -> None:
             raise OptionError(f"--resume takes the model, data and settings of its run; remove {', '.join(given)}.")
         if args.refit:
             refuse_settings(settings)
-            resume_refit(args.resume, nproc=args.nproc, **launched)
+            resume_refit(args.resume, args.refit == KEEPING_TEST, nproc=args.nproc, **launched)
             print(summary(RunFolder(args.resume)))
             return
         budget = settings.pop("budget_minutes", ...)
@@ -77,7 +80,7 @@ def _train(words: list[str]) -> None:
         settings["strict_keys"] = list(settings)
         run = args.model or MODEL, args.dataset or DATASET, existing(args.config_files), settings
         if args.refit:
-            result = refit(*run, nproc=args.nproc or 1, **launched)
+            result = refit(*run, args.refit == KEEPING_TEST, nproc=args.nproc or 1, **launched)
         elif args.nproc is None and not args.max_restarts:
             result = run_recbole_adaptau(*run, rank_timeout=args.rank_timeout)
         else:
@@ -113,12 +116,12 @@ def summary(run: RunFolder) -> str:
     validated = result.get(VALIDATION, result)
     how = f"best epoch {validated['best_epoch']}"
     if validated is not result:
-        how += f", refit on everything for {result['epochs']} epochs"
+        on = "training and validation part" if result["test_result"] else "everything"
+        how += f", refit on {on} for {result['epochs']} epochs"
     lines = [f"{method} on {result['dataset']}, seed {result['seed']}: {how}"]
-    metrics = {name: value for name, value in (validated["test_result"] or {}).items() if value is not None}
-    told = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-    before = "test" if validated is result else "test before the refit"
-    lines.append(f"{before}: {told or 'no test part'}")
+    lines.append(f"{'test' if validated is result else 'test before the refit'}: {_told(validated['test_result'])}")
+    if validated is not result and result["test_result"]:
+        lines.append(f"test: {_told(result['test_result'])}")
     if "tau_0" in result:
         spread = "  ".join(f"{name} {value:.4f}" for name, value in result["tau_u"].items())
         lines.append(f"tau_0: {result['tau_0']:.4f}   tau_u: {spread}")
@@ -128,6 +131,11 @@ def summary(run: RunFolder) -> str:
     if advice := temperature_advice(result):
         lines.append(advice)
     return "\n".join(lines)
+
+
+def _told(figures: dict[str, float | None] | None) -> str:
+    told = (f"{name} {value:.4f}" for name, value in (figures or {}).items() if value is not None)
+    return "  ".join(told) or "no test part"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -148,8 +156,11 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--refit",
-        action="store_true",
-        help="validate, then train on all interactions for the best number of epochs; with --resume, go on with that",
+        nargs="?",
+        const=EVERYTHING,
+        choices=(EVERYTHING, KEEPING_TEST),
+        help="validate, then train again for the best number of epochs: on everything (default), or on training and "
+        "validation part, and test; with --resume, go on with that",
     )
     several = made.add_argument_group(
         "several processes", "the batch is shared among all; on several machines torchrun starts them (docs/SCALE.md)"

@@ -95,9 +95,10 @@ class RunData:
         """All interactions by external ids: user, item and the further columns."""
         return pd.DataFrame({"user": self.user_ids[self.users], "item": self.item_ids[self.items], **self.numbers})
 
-    def all_training(self) -> "RunData":
-        """The same with every interaction in the training part."""
-        return replace(self, sizes=(len(self.users), 0, 0))
+    def all_training(self, but_test: bool = False) -> "RunData":
+        """The same with every interaction in the training part; `but_test`, with the validation part alone added."""
+        test = self.sizes[2] if but_test else 0
+        return replace(self, sizes=(len(self.users) - test, 0, test))
 
 
 class StoredDataset(Dataset):

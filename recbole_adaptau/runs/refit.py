@@ -21,6 +21,7 @@ def refit(
     dataset: str | None,
     config_file_list: list[str] | None = None,
     config_dict: dict[str, Any] | None = None,
+    keep_test: bool = False,
     **group: Any,
 ) -> dict[str, Any]:
     """Train twice: with a validation and a test part, then on all interactions for as many epochs as were best.
@@ -30,6 +31,7 @@ def refit(
 
     Args:
         model, dataset, config_file_list, config_dict: As of `run_recbole_adaptau`.
+        keep_test: Add the validation part alone to training; both runs have the same test part.
         group: As of `run_processes`, for both runs.
     """
     if Rank.of_process() is not None:
@@ -44,31 +46,33 @@ def refit(
     validation = RunFolder(run.path / VALIDATION)
     given = {**settings, **quoted({"run_folder": str(validation.path)})}
     quick_start.run_processes(model, dataset, config_file_list, given, **group)
-    return _on_everything(run, validation, **group)
+    return _once_more(run, validation, keep_test, **group)
 
 
-def resume_refit(run_folder: str | Path, **group: Any) -> dict[str, Any]:
-    """Go on with a refit wherever it was interrupted."""
+def resume_refit(run_folder: str | Path, keep_test: bool = False, **group: Any) -> dict[str, Any]:
+    """Go on with a refit wherever it was interrupted; `keep_test` counts if its second run has not begun."""
     run, validation = RunFolder(run_folder), RunFolder(Path(run_folder) / VALIDATION)
     if not validation.config.is_file():
         RunFolder.existing(run_folder)
         raise OptionError(f"{run_folder} was trained without --refit: go on with it by --resume={run_folder} alone.")
     quick_start.resume(validation.path, **group)
     if not run.config.is_file():
-        return _on_everything(run, validation, **{key: value for key, value in group.items() if value is not None})
+        given = {key: value for key, value in group.items() if value is not None}
+        return _once_more(run, validation, keep_test, **given)
     quick_start.resume(run.path, **group)
     return _result(run, validation)
 
 
-def _on_everything(run: RunFolder, validation: RunFolder, **group: Any) -> dict[str, Any]:
+def _once_more(run: RunFolder, validation: RunFolder, keep_test: bool, **group: Any) -> dict[str, Any]:
+    """The second run, on training and validation part, and on the test part unless it is kept."""
     result = validation.read_result()
     if not validation.interactions.is_file():
         raise OptionError(f"{result['model']} reads more than users and items, which a refit does not keep.")
     if result["best_valid_score"] is None:
         raise OptionError(NEEDS_VALIDATION)
-    run.write_interactions(read_interactions(validation.interactions).all_training())
+    run.write_interactions(read_interactions(validation.interactions).all_training(but_test=keep_test))
     epochs = result["best_epoch"] + 1
-    getLogger().info(f"refit: all interactions, {epochs} epochs")
+    getLogger().info(f"refit: all interactions{' but the test part' if keep_test else ''}, {epochs} epochs")
     settings = validation.settings() | {
         "run_folder": str(run.path),
         "stored_data": str(run.interactions.absolute()),

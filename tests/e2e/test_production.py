@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import torch
 import yaml
 
 import recbole_adaptau
@@ -143,6 +144,27 @@ def test_a_refit_trains_on_everything_for_the_best_number_of_epochs(tmp_path, ca
     assert f"best epoch {epochs - 1}, refit on everything for {epochs} epochs" in printed
     assert f"test before the refit: recall@2 {validated['test_result']['recall@2']:.4f}" in printed
     assert len(Recommender.load("run").recommend("u1", 5)) == 5
+
+
+def test_a_refit_that_keeps_the_test_part_trains_on_the_other_two_and_tests(tmp_path, capsys):
+    words = [f"--{key}={json.dumps(value)}" for key, value in {**whole(tmp_path), "epochs": 3}.items()]
+    assert train.main(["-m", "AdapTauMF", "-d", "whole", "--refit=validation", "--run_folder=run", *words]) == 0
+    run, validation = RunFolder("run"), RunFolder("run/validation")
+    before, after = (read_interactions(folder.interactions) for folder in (validation, run))
+    assert after.sizes == (sum(before.sizes[:2]), 0, before.sizes[2]) and min(before.sizes) > 0
+    pd.testing.assert_frame_equal(after.frame(), before.frame())
+    result = run.read_result()
+    assert result["epochs"] == result["validation"]["best_epoch"] + 1 and result["best_valid_result"] is None
+    model = recbole_adaptau.load_data_and_model(run.path)[1]
+    scores = model.score_items(torch.arange(model.n_users)).double()
+    scores[:, 0] = scores[tuple(map(torch.as_tensor, after.training))] = -torch.inf
+    users, items = after.users[-after.sizes[2] :], after.items[-after.sizes[2] :]
+    hits = (scores.topk(2).indices[users] == torch.as_tensor(items)[:, None]).any(1).numpy()
+    recall = pd.Series(hits).groupby(users).mean().mean()
+    assert result["test_result"]["recall@2"] == pytest.approx(recall, abs=1e-4)
+    printed = capsys.readouterr().out
+    assert f"refit on training and validation part for {result['epochs']} epochs" in printed
+    assert f"\ntest: recall@2 {result['test_result']['recall@2']:.4f}" in printed
 
 
 def test_a_refit_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
