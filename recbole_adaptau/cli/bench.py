@@ -1,4 +1,4 @@
-"""`recbole-adaptau bench`: speed, scaling, ranks, serving, and what reaches quality first."""
+"""`recbole-adaptau bench`: speed, temperatures, scaling, ranks, serving, and what reaches quality first."""
 
 import argparse
 import json
@@ -14,6 +14,7 @@ from .command import exit_code, need_matplotlib, new_parser, typed
 EXAMPLE = """examples:
   recbole-adaptau bench speed --dataset gowalla ml-1m
   recbole-adaptau bench losses --dataset electronic
+  recbole-adaptau bench temperature --dataset electronic gowalla
   recbole-adaptau bench scaling --model AdapTauMF
   recbole-adaptau bench negatives --dataset ml-1m --epochs 15
   recbole-adaptau bench quality --dataset ml-1m --peer LightGCN --budget 40
@@ -42,14 +43,14 @@ def _bench(words: list[str]) -> None:
     for name, found in _measured(args):
         data = about | found
         text = getattr(report, f"{args.command}_text")(data, command)
-        draw = getattr(report, f"{args.command}_figure", None)  # serving has none
+        draw = getattr(report, f"{args.command}_figure", None)  # not every report has one
         report.write(name, Path(args.output), data, text, draw and draw(data))
         print(text)
 
 
 def _measured(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     """The name of each report, and what was measured for it."""
-    from ..studies.speed import losses, negatives, quality, ranks, scaling, serving, speed
+    from ..studies.speed import losses, negatives, quality, ranks, scaling, serving, speed, temperature
 
     if args.command == "speed":
         for dataset in args.dataset:
@@ -57,6 +58,10 @@ def _measured(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     elif args.command == "losses":
         for dataset in args.dataset:
             yield f"losses-{dataset}", losses.measure(dataset, args.data_path, args.rounds, args.seconds)
+    elif args.command == "temperature":
+        for dataset in args.dataset:
+            found = temperature.measure(dataset, args.data_path, args.model, args.rounds, args.seconds)
+            yield f"temperature-{args.model}-{dataset}", found
     elif args.command == "serving":
         data = serving.measure(args.run_folder, args.k, args.rounds)
         yield f"serving-{data['dataset']}", data
@@ -96,14 +101,16 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(dest="command", required=True)
     speed = commands.add_parser("speed", help="our epochs and evaluation beside RecBole's and a roofline")
     losses = commands.add_parser("losses", help="an epoch of each loss beside the softmax")
-    for timed in (speed, losses):
+    temperature = commands.add_parser("temperature", help="what setting the temperatures takes of an epoch")
+    for timed in (speed, losses, temperature):
         timed.add_argument("--dataset", nargs="+", default=["ml-100k"], help="datasets (default: ml-100k)")
         timed.add_argument("--data_path", default="dataset/", help="where they lie (default: %(default)s)")
         timed.add_argument("--rounds", type=int, default=5, help="how often each is timed (default: %(default)s)")
         timed.add_argument("--seconds", type=float, default=3.0, help="about so long a turn (default: %(default)s)")
     scaling = commands.add_parser("scaling", help="cost against users, items, interactions, negatives and d")
     ours = ("AdapTauMF", "AdapTauLightGCN")
-    scaling.add_argument("--model", choices=ours, default="AdapTauMF", help="which model (default: %(default)s)")
+    for either in (scaling, temperature):
+        either.add_argument("--model", choices=ours, default="AdapTauMF", help="which model (default: %(default)s)")
     negatives = commands.add_parser("negatives", help="time to quality of each kind of negatives")
     negatives.add_argument("--dataset", default="ml-100k", help="dataset (default: %(default)s)")
     negatives.add_argument("--data_path", default="dataset/", help="where it lies (default: %(default)s)")
@@ -131,7 +138,7 @@ def parser() -> argparse.ArgumentParser:
     serving.add_argument("run_folder", metavar="RUN_FOLDER", help="what a run has left")
     serving.add_argument("--k", type=int, default=20, help="how many items for each (default: %(default)s)")
     serving.add_argument("--rounds", type=int, default=3, help="how often it is timed (default: %(default)s)")
-    for command in (speed, losses, scaling, negatives, quality, ranks, serving):
+    for command in (speed, losses, temperature, scaling, negatives, quality, ranks, serving):
         command.add_argument("--output", default="runs/bench", help="where the report goes (default: %(default)s)")
     commands.add_parser("point", help=argparse.SUPPRESS).add_argument("point")
     return made

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from tqdm import tqdm
 
 from recbole_adaptau.cli.bench import main
 from recbole_adaptau.core.losses import LOSSES
-from recbole_adaptau.studies.speed import losses, quality, ranks, report, scaling, speed, timing
+from recbole_adaptau.studies.speed import losses, quality, ranks, report, scaling, speed, temperature, timing
 from recbole_adaptau.studies.speed.contenders import Contender, contenders
 from recbole_adaptau.studies.speed.timing import First, epoch_seconds, fitting_batches, median_and_range, peak_memory
 from tests.conftest import write_board
@@ -218,6 +219,34 @@ def test_the_losses_report_has_every_loss_beside_the_softmax(monkeypatch):
     data = losses.measure("ml-100k", "dataset/", rounds=2, budget=1.0)
     assert set(data["ratios"]) == set(LOSSES) and data["ratios"]["psl"]["median"] == 1.25
     assert "| slatk | 1.25 | 1.25 |" in report.losses_text({"machine": "here", **data}, "the command")
+
+
+def test_the_cost_of_a_temperature_is_the_share_of_the_work_at_an_epochs_beginning(monkeypatch):
+    """By a clock that only this work moves on: measuring takes 1 s, 3 s every fourth time; the batches take 10 s."""
+    clock = Clock()
+
+    def begin_epoch(epoch):
+        clock.now += 0.5 if epoch >= 20 else 3.0 if epoch % 4 == 1 else 1.0
+
+    model = SimpleNamespace(
+        begin_epoch=begin_epoch,
+        strategy=SimpleNamespace(settings=SimpleNamespace(held_out_until=0.4)),
+        held_out=range(20),
+        interactions=range(980),
+    )
+    contender = SimpleNamespace(trainer=SimpleNamespace(model=model, epochs=50), batches=None, label="calibrated")
+    monkeypatch.setattr(timing, "time", clock)
+    monkeypatch.setattr(temperature, "fitting_batches", lambda trainer, loader, budget: 8)
+    monkeypatch.setattr(temperature, "epoch_seconds", lambda trainer, loader, number: 13.0)
+    row = temperature.of_strategy(contender, rounds=2, budget=1.0)
+    assert row["while_measuring"]["median"] == pytest.approx(1.5 / 11.5)
+    assert row["afterwards"]["median"] == pytest.approx(0.5 / 10.5)
+    assert row["of_a_run"]["median"] == pytest.approx(0.4 * 1.5 / 11.5 + 0.6 * 0.5 / 10.5)
+    assert row["share_held_out"] == pytest.approx(0.02)
+    text = report.temperature_text(
+        {"machine": "", "model": "m", "dataset": "d", "rows": [{"recipe": "none", **row}]}, "c"
+    )
+    assert "| none | calibrated | 13.04% | 4.76% | 8.07% | 20 (2.00%) |" in text
 
 
 def test_a_missing_dataset_is_said_plainly(capsys):

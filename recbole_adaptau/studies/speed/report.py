@@ -79,6 +79,18 @@ def losses_text(data: dict[str, Any], command: str) -> str:
     return "\n".join([*lines, "", "AdapTauMF, batches of 2048 positives, 1024 shared negatives, d = 64, fixed tau."])
 
 
+def temperature_text(data: dict[str, Any], command: str) -> str:
+    lines = _opening(f"Cost of the temperatures of {data['model']} on {data['dataset']}", data, command)
+    rows = []
+    for row in data["rows"]:
+        shares = (row[key] for key in ("while_measuring", "afterwards", "of_a_run"))
+        share = f"{row['held_out']} ({row['share_held_out']:.2%})"
+        rows.append([row["recipe"], row["strategy"], *(f"{found['median']:.2%}" for found in shares), share])
+    head = ["recipe", "strategy", "of an epoch that measures", "of a later one", "of a run", "positives held out"]
+    lines += table(head, rows)
+    return "\n".join([*lines, "", "All that is done when an epoch begins; medians. Only `calibrated` forms measure."])
+
+
 def speed_figure(data: dict[str, Any]) -> Figure:
     """Left: seconds of an epoch for everybody. Right: where ours go."""
     figure, ((left, right),) = plots.panels(2, width=5.5, height=4.2, gridspec_kw={"width_ratios": [3, 2]})
