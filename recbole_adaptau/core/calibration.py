@@ -85,6 +85,14 @@ class HeldOut(nn.Module):
     def __len__(self) -> int:
         return len(self.users)
 
+    def joined(self, rest: Interactions) -> Interactions:
+        """The rest of the pairs and these."""
+        users, items = (
+            np.concatenate([ids.cpu().numpy() for ids in pair])
+            for pair in ((rest.users, self.users), (rest.items, self.items))
+        )
+        return Interactions(users, items, rest.n_users, rest.n_items)
+
     def parts(self) -> Iterator[tuple[Tensor, Tensor]]:
         """The pairs, so many at a time that their scores of the catalogue fit into a cache."""
         return zip(*(ids.split(rows_at_once(self.n_items)) for ids in (self.users, self.items)), strict=True)

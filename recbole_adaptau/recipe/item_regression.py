@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from ..core.calibration import HeldOut
 from ..core.epoch_view import EpochView
 from ..core.interactions import Interactions, diagonal
 from ..core.settings import SettingsModel, setting
@@ -61,7 +60,10 @@ class ItemRegression(RecipePart):
 
     @torch.no_grad()
     def calibrate(self, view: EpochView, tau_0: float) -> None:
-        if view.held_out is None or view.held_out.returned or view.epoch % CHOSEN_EVERY != 1:
+        if view.held_out is None or view.held_out.returned:
+            self.__dict__.pop("_without_held_out", None)  # of no use any more
+            return
+        if view.epoch % CHOSEN_EVERY != 1:
             return
         users, items = view.embeddings
         weights = [self.settings.regression_weight * multiple for multiple in WEIGHTS]
@@ -72,8 +74,7 @@ class ItemRegression(RecipePart):
                 logits += view.item_logits
             logits[self.interactions.positives_of(who)] = -torch.inf
             regression, scales = torch.zeros_like(logits), logits.new_full((len(who),), 1 / tau_0)
-            self.scores.add_to(regression, who, scales)
-            self.scores.take_held_out_from(regression, who, scales)
+            self._without_held_out.add_to(regression, who, scales)
             gains.append(
                 torch.stack([_gains(torch.add(logits, regression, alpha=w)[:, 1:], what - 1) for w in weights])
             )
@@ -81,7 +82,14 @@ class ItemRegression(RecipePart):
 
     @cached_property
     def scores(self) -> "RegressionScores":
-        return RegressionScores(self.interactions, self.settings.item_neighbours, self.held_out)
+        """What ranking adds: of all training positives, those held out from the loss among them."""
+        if self.held_out is None:
+            return self._without_held_out
+        return RegressionScores(self.held_out.joined(self.interactions), self.settings.item_neighbours)
+
+    @cached_property
+    def _without_held_out(self) -> "RegressionScores":
+        return RegressionScores(self.interactions, self.settings.item_neighbours)
 
     def pair_scores(self) -> tuple[float, PairScores]:
         return self.weight.item(), self.scores
@@ -106,24 +114,15 @@ def surest(gains: Tensor, default: int) -> int:
 class RegressionScores(PairScores):
     """h(u, i) = Σ_j w_ij over the training positives j of u that are neighbours of i; see `neighbour_weights`.
 
-    Positives held out are in no weight, but in h: whoever is recommended to has them.
-
     Args:
-        interactions: The training positives without those held out.
+        interactions: The training positives.
         number: Neighbours of an item, at most.
-        held_out: Positives held out, if any.
     """
 
-    def __init__(self, interactions: Interactions, number: int, held_out: HeldOut | None = None):
+    def __init__(self, interactions: Interactions, number: int):
         self.weights = neighbour_weights(interactions, number)
         self._spread = self.weights.T.tocsr()
         self._positives = interactions.matrix()
-        self._held_out = None
-        if held_out is not None:
-            places = tuple(ids.cpu().numpy().astype(np.int32) for ids in (held_out.users, held_out.items))
-            ones = np.ones(len(held_out), np.float32)
-            self._held_out = sp.csr_array((ones, places), self._positives.shape)
-            self._positives = self._positives + self._held_out
         small = interactions.n_users * interactions.n_items <= TABLE_PAIRS
         self._table = torch.from_numpy((self._positives @ self._spread).toarray()) if small else None
 
@@ -131,16 +130,8 @@ class RegressionScores(PairScores):
         if self._table is not None:
             scores += self._table[users.cpu()].to(scores.device).mul_(scales.unsqueeze(1))
             return
-        self._add(self._positives, scores, users, scales)
-
-    def take_held_out_from(self, scores: Tensor, users: Tensor, scales: Tensor) -> None:
-        """After `add_to`: take away what positives held out have added. Shapes as there."""
-        if self._held_out is not None:
-            self._add(self._held_out, scores, users, -scales)
-
-    def _add(self, positives: sp.csr_array, scores: Tensor, users: Tensor, scales: Tensor) -> None:
         for rows, some, factors in zip(*(x.split(USERS_AT_ONCE) for x in (scores, users, scales)), strict=True):
-            part = (positives[some.cpu().numpy()] @ self._spread).tocoo()
+            part = (self._positives[some.cpu().numpy()] @ self._spread).tocoo()
             places, items, values = (torch.from_numpy(x).to(scores.device) for x in (part.row, part.col, part.data))
             places = places.long()
             rows.view(-1).index_add_(0, places * rows.shape[1] + items, (factors[places] * values).to(scores.dtype))

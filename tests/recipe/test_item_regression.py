@@ -66,24 +66,22 @@ def test_any_data_gives_finite_weights_that_the_order_of_items_does_not_change(s
         np.testing.assert_allclose(turned[1:, 1:][::-1, ::-1], weights[1:, 1:], atol=1e-6)
 
 
-@pytest.mark.parametrize("table_pairs", [item_regression.TABLE_PAIRS, 0])
-def test_positives_held_out_are_in_the_history_of_a_user_but_in_no_weight(monkeypatch, table_pairs):
-    monkeypatch.setattr(item_regression, "TABLE_PAIRS", table_pairs)
+def test_ranking_adds_the_regression_of_all_positives_those_held_out_among_them():
     matrix = random_matrix()
     free = [(user, int(np.flatnonzero(matrix[user] == 0)[0])) for user in (3, 3 + 4, 20)]
-    who, what = torch.tensor(free).T + 1
-    found = RegressionScores(interactions(matrix), 4, HeldOut(who, what, 13))
     whole = matrix.copy()
     whole[tuple(np.array(free).T)] = 1
-    weights = regressed(matrix, 4)
+    part = item_regression.ItemRegression(
+        interactions(matrix), item_regression.ItemRegression.Settings(item_neighbours=4)
+    )
+    part.held_out = HeldOut(*(torch.tensor(free).T + 1), 13)
+    weight, found = part.pair_scores()
     users, scales = torch.tensor([4, 8, 21, 1]), torch.tensor([2.0, 1.0, 0.5, -1.0])
     scores = torch.zeros(4, 13)
-    for history, ask in ((whole, found.add_to), (matrix, found.take_held_out_from)):
-        ask(scores, users, scales)
-        expected = scales.double().unsqueeze(1) * torch.from_numpy(history @ weights.T)[users - 1]
-        torch.testing.assert_close(scores[:, 1:].double(), expected, atol=1e-5, rtol=0)
-    pairs = found.of_pairs(torch.tensor([4, 4, 8]), torch.tensor([1, 5, 9]))
-    assert pairs.tolist() == pytest.approx([(whole @ weights.T)[u, i] for u, i in ((3, 0), (3, 4), (7, 8))], abs=1e-5)
+    found.add_to(scores, users, scales)
+    expected = scales.double().unsqueeze(1) * torch.from_numpy(whole @ regressed(whole, 4).T)[users - 1]
+    torch.testing.assert_close(scores[:, 1:].double(), expected, atol=1e-5, rtol=0)
+    assert weight == 0.5 and part.interactions.matrix().sum() == matrix.sum()
 
 
 @pytest.mark.parametrize("table_pairs", [item_regression.TABLE_PAIRS, 0])
@@ -204,7 +202,7 @@ def test_the_weight_is_the_one_that_ranks_held_out_positives_best_if_surely(seed
 
 @pytest.mark.parametrize("start", [0, 20, 40])
 def test_the_weight_is_chosen_as_if_nobody_had_the_positives_held_out(start):
-    """Those are in the users' history when h is asked for, and the training positives are no rivals: as by hand."""
+    """The regression of the other positives alone ranks them, and the training positives are no rivals: as by hand."""
     chosen = set()
     for seed in range(start, start + 20):
         g = np.random.default_rng(seed)
