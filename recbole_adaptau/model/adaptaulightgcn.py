@@ -14,7 +14,7 @@ class AdapTauLightGCN(AdapTauRecommender):
     """The tables, propagated over the training graph and averaged over the layers."""
 
     class Settings(AdapTauRecommender.Settings):
-        n_layers: int = setting(3, "Layers of propagation.", ge=0)
+        n_layers: int = setting(2, "Layers of propagation.", ge=0)
         message_dropout: float = setting(0.0, "Dropout on each layer's output.", ge=0.0, lt=1.0)
         edge_dropout: float = setting(0.0, "Share of the graph's edges dropped anew for each batch.", ge=0.0, lt=1.0)
         reg_layers: Literal["first", "all"] = setting(
