@@ -154,8 +154,10 @@ def _other(value: Any) -> Any:
 
 
 def _is_text(node: ast.AST) -> bool:
-    """A docstring; likewise a call of `super()` alone, without which the code does not fit its function any more."""
-    return isinstance(node, ast.Expr) and (isinstance(node.value, ast.Constant) or "super()" in ast.unparse(node))
+    """A docstring; likewise a statement with `super()`, without which the code does not fit its function any more."""
+    if not isinstance(node, ast.Expr | ast.Assign):
+        return False
+    return (isinstance(node.value, ast.Constant) and isinstance(node, ast.Expr)) or "super()" in ast.unparse(node)
 
 
 def _logs(node: ast.AST) -> bool:

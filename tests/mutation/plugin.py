@@ -75,7 +75,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
 
         def record(mutant: Mutant, status: str, spent: float = 0.0) -> None:
             about = {name: getattr(mutant, name) for name in ("key", "file", "function", "line", "text")}
-            found = {**about, "status": status, "seconds": round(spent, 2), "tests": options.mutation_tests}
+            how = {"tests": options.mutation_tests, "budget": options.budget}
+            found = {**about, "status": status, "seconds": round(spent, 2), **how}
             results.write(json.dumps(found, ensure_ascii=False) + "\n")
             results.flush()
 
