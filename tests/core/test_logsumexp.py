@@ -89,7 +89,7 @@ def test_memory_kept_between_batches_mixes_no_two_of_them(max_scores):
             for a, b in zip(got, want, strict=True):
                 assert torch.allclose(a, b)
         with torch.no_grad():  # writes over the memory that the backward passes have given back
-            candidate_logsumexp(*inputs(2, rows=6, columns=9)[:3], max_scores=max_scores)
+            candidate_logsumexp(*inputs(2)[:3], max_scores=max_scores)
 
 
 def test_softmax_loss_is_minus_log_softmax():

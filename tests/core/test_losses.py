@@ -192,7 +192,7 @@ def naive_quantile(user, items, liked, drawn, k):
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize(("number", "k"), [(1, 5), (3, 2), (6, 9), (12, 8), (17, 17)])
+@pytest.mark.parametrize(("number", "k"), [(1, 5), (1, 12), (3, 2), (6, 9), (12, 8), (17, 17)])
 def test_the_quantile_is_that_of_a_loop_over_users(seed, number, k):
     """Also where all, or all but one, of the drawn items are a user's positives, and for one who has all items."""
     rng = np.random.default_rng(seed)

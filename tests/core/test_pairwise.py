@@ -86,7 +86,10 @@ def test_chunks_and_blocks_give_the_sums_over_all_pairs(seed, max_scores, block,
 
 
 @pytest.mark.parametrize(("max_scores", "width"), [(1 << 20, 7), (20, 4), (5, 1)])
-@pytest.mark.parametrize(("block", "heights"), [(14, {7: 2, 4: 3, 1: 5}), (1, {7: 1, 4: 1, 1: 1})])
+@pytest.mark.parametrize(
+    ("block", "heights"), [(14, {7: 2, 4: 3, 1: 5}), (2, {7: 1, 4: 1, 1: 2}), (1, {7: 1, 4: 1, 1: 1})]
+)
+@pytest.mark.filterwarnings("error")  # PyTorch warns where it has to make an output larger
 def test_the_function_gets_no_more_than_a_block_at_once_and_nothing_twice(
     max_scores, width, block, heights, monkeypatch
 ):
@@ -117,8 +120,11 @@ def test_memory_is_kept_and_two_graphs_never_share_it(max_scores):
         candidate_pair_means(*(x.detach() for x in inputs(2)), Cubes(), max_scores=max_scores)
         assert logsumexp._spare[0] is kept, "used again, and given back without a backward pass"
     means = candidate_pair_means(*first, Cubes(), max_scores=max_scores)[0]
-    means.sum().backward()
+    means.sum().backward(retain_graph=True)
     assert logsumexp._spare[0] is kept, "and after one"
+    logsumexp._spare.clear()
+    means.sum().backward()
+    assert len(logsumexp._spare[0]) == kept.numel(), "as much of it is taken anew"
 
 
 def test_weights_that_no_float32_can_hold():
