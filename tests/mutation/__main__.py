@@ -29,7 +29,13 @@ AREAS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("model",): ("model", "recipe", "contract/test_backbones.py", "config/test_loading.py", "peers/test_simple.py"),
     ("peers",): ("peers", "model/test_heart.py"),
     ("training/batches.py", "training/evaluation.py", "training/toplists.py", "training/trainer.py"): ("training",),
-    ("runs/significance.py",): ("runs/test_significance.py",),
+    ("training/checkpoint.py",): (
+        "training/test_checkpoint.py",
+        "training/test_plain_data.py",
+        "patches/test_checkpoint.py",
+        "patches/test_malicious.py",
+    ),
+    ("runs/significance.py", "runs/tested.py"): ("runs/test_significance.py",),
     ("data/noise.py", "data/positives.py"): ("data/test_noise.py", "data/test_positives.py"),
     ("distributed",): ("distributed",),
     ("serving",): ("serving",),
@@ -69,7 +75,7 @@ def main() -> int:
             found = [m for m in found if changed.get(m.file, set()) & set(m.lines)]
         found = [m for m in found if int(m.key, 16) % options.sample == 0]
         if found:
-            areas[Path(sources[0]).parts[0]] = found
+            areas.setdefault(Path(sources[0]).parts[0], []).extend(found)
         if found and not options.table:
             _try(found, options.tests or [ROOT / "tests" / test for test in tests], options)
     known = report.read(options.results)

@@ -26,7 +26,7 @@ from .mutants import Mutant, mutants
 
 ROOT = Path(__file__).parents[2]
 # Seconds after which a child must be waiting for something that never comes; those at work have a limit of their own.
-LONGEST = 600
+LONGEST = 180
 
 
 def module_name(file: Path) -> str:
