@@ -109,7 +109,7 @@ def _wait(children: dict[int, tuple[Mutant, float]], record: Any) -> None:
         pid, status = os.waitpid(-1, os.WNOHANG)
         for child, (_, start) in children.items():
             if not pid and time.monotonic() - start > LONGEST:
-                os.kill(child, signal.SIGXCPU)
+                os.killpg(child, signal.SIGXCPU)  # with the processes that its tests have started
     mutant, start = children.pop(pid)
     code = os.waitstatus_to_exitcode(status)
     found = {0: "survived", 3: "not applied", -signal.SIGXCPU: "timeout"}.get(code, "killed")

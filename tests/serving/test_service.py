@@ -97,12 +97,16 @@ def test_a_service_goes_over_to_an_update_and_keeps_its_history(shop):
     service = Recommender.load(shop)
     assert service.refresh() is False
     first = service.recommend(5, 3)["item"].tolist()[0]
-    with pytest.warns(UserWarning, match="items 77"):
+    with pytest.warns(UserWarning, match="items 77") as told:
         service.add_history(pd.DataFrame({"who": [5, 5], "what": [first, 77]}), user="who", item="what")
+    assert told[0].filename == __file__, "the line that gave them"
+    second = service.recommend(6, 1)["item"].tolist()[0]
+    service.add_history({6: second})
     table = colours(range(24, 30), range(24)).rename(columns={"user": "who"})
     done = service.update(table, user="who", epochs=1, check=False)
     assert done.replaced and service.served.version == done.folder and service.served.folder == shop
     assert 25 in service.user_ids and first not in service.recommend(5, 24)["item"].tolist()
+    assert second not in service.recommend(6, 24)["item"].tolist()
     assert service.refresh() is False
     other = Recommender.load(shop)
     RunFolder(shop).current.unlink()
