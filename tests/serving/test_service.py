@@ -75,6 +75,13 @@ def test_a_few_new_items_are_all_named(shop, number, told):
     assert sum(warning.category is DataWarning for warning in told_of) == 1
 
 
+def test_of_more_than_ten_new_items_the_first_ten_are_named(shop):
+    relocated(shop)
+    add_lines(shop, [(5, 100 + item) for item in range(11)])
+    with pytest.warns(DataWarning, match=r"^11 items are new .*: 100(, \d+){9} …$"):
+        Recommender.load(shop)
+
+
 def test_unchanged_files_are_not_read_and_unreadable_ones_are_told(shop, monkeypatch):
     relocated(shop)
     with warnings.catch_warnings():
@@ -149,3 +156,9 @@ def test_low_ratings_hide_items_and_describe_nobody(fitted):
     assert service.recommend(5, 24)["item"].tolist() == left
     assert len(service.recommend(5, 24, include_seen=True)) == 24
     assert len(service.served.without_users().low_rated) == 0
+    somebody_new = service.recommend_for({"5": [service.item_ids[3]]}, 23)["item"].tolist()
+    assert first in somebody_new, "somebody new of the same name has rated nothing"
+    user = service.user_ids[0]  # at the first place
+    (item,) = service.recommend(user, 1)["item"].tolist()
+    service._served = served.replace(service.served, low_rated=served.LowRated.of([str(user)], [str(item)]))
+    assert item not in service.recommend(user, 24)["item"].tolist()
