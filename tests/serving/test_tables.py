@@ -88,6 +88,10 @@ def test_a_table_for_the_eye_keeps_users_apart():
         and "-2.2500" in text
     )
     assert format_table(PARTS[0].iloc[:0]) == ""
+    few = pd.DataFrame({"user": ["b", "a", "b"], "rank": [1, 1, 2], "score": [0.5, -2.25, 1.5]})
+    assert format_table(few) == (
+        "user b\n rank  score\n    1 0.5000\n    2 1.5000\n\nuser a\n rank   score\n    1 -2.2500\n\n"
+    )
 
 
 def test_a_file_is_as_readable_as_any_other_whatever_its_writer_does(tmp_path):

@@ -56,9 +56,17 @@ def test_new_rows_are_the_unknown_pairs_each_once_the_earliest(seed, with_time):
             wanted.setdefault(pair, table["time"][row] if with_time else None)
     found = updating._new_rows(data, table)
     assert list(zip(found["user"], found["item"], strict=True)) == list(wanted)
-    assert list(found.index) == list(range(len(found))) and ("time" in found) == with_time and "other" not in found
+    assert list(found.index) == list(range(len(found)))
+    assert found.columns.tolist() == ["user", "item", *(["time"] if with_time else [])]
     assert not with_time or found["time"].tolist() == list(wanted.values())
     pd.testing.assert_frame_equal(table, before)
+
+
+def test_of_many_new_rows_at_the_same_time_the_order_stays():
+    rows = np.arange(2000)
+    table = pd.DataFrame({"user": "new", "item": rows, "time": rows % 3})
+    found = updating._new_rows(run_data(0), table)
+    assert found["item"].tolist() == [str(item) for part in range(3) for item in rows[part::3]]
 
 
 @settings(max_examples=50)
