@@ -180,6 +180,28 @@ def test_an_archive_of_exactly_its_size_is_read_and_larger_claims_are_not(monkey
                 checkpoint._refuse_dishonest_archive(Path("a.pth"))
 
 
+def test_an_archive_of_which_one_part_is_packed_is_refused():
+    """However large it unfolds: what it claims is not looked at before."""
+    checkpoint.save({"a": torch.arange(50)}, "a.pth")
+    with zipfile.ZipFile("a.pth") as source, zipfile.ZipFile("b.pth", "w") as target:
+        for place, name in enumerate(source.namelist()):
+            target.writestr(name, source.read(name), zipfile.ZIP_STORED if place else zipfile.ZIP_DEFLATED)
+    with pytest.raises(CheckpointError, match="its parts are packed"):
+        checkpoint.load("b.pth")
+
+
+def test_files_of_before_version_1_6_are_refused_also_with_plain_data():
+    torch.save({"a": 1}, "a.pth", _use_new_zipfile_serialization=False)
+    with pytest.raises(CheckpointError, match=r"not a PyTorch file \(of version 1\.6 or later\)"):
+        checkpoint.load("a.pth")
+
+
+def wrong_csr() -> sp.csr_matrix:
+    matrix = sp.csr_matrix(np.eye(3))
+    matrix.indices[1] = 3
+    return matrix
+
+
 def lil(width: int, place: int) -> sp.lil_matrix:
     matrix = sp.lil_matrix((2, width))
     matrix.rows[1], matrix.data[1] = [place], [1.0]
@@ -222,6 +244,8 @@ def wrong_coo() -> sp.coo_matrix:
         (sp.eye(3, format="lil").tocsc().asformat("csc"), True),
         (sp.coo_matrix(np.eye(3)), True),
         (wrong_coo(), False),
+        (wrong_csr(), False),
+        (wrong_csr().T, False),
         (lil(3, 2), True),
         (lil(3, 0), True),
         (lil(3, 3), False),
@@ -235,7 +259,7 @@ def test_nothing_may_reach_beyond_what_is_stored(value, sound):
         if sound:
             checkpoint._refuse_unsound(nested)
         else:
-            with pytest.raises(ValueError, match=r"claims more|outside its shape|row index|exceeds|greater"):
+            with pytest.raises(ValueError, match=r"claims more|outside its shape|row index|exceeds|greater|must be"):
                 checkpoint._refuse_unsound(nested)
 
 
