@@ -35,7 +35,7 @@ AREAS: dict[tuple[str, ...], tuple[str, ...]] = {
         "patches/test_checkpoint.py",
         "patches/test_malicious.py",
     ),
-    ("runs/significance.py", "runs/tested.py"): ("runs/test_significance.py",),
+    ("runs/significance.py", "runs/tested.py"): ("runs/test_significance.py", "runs/test_tested.py"),
     ("data/noise.py", "data/positives.py"): ("data/test_noise.py", "data/test_positives.py"),
     ("distributed",): ("distributed",),
     ("serving",): ("serving",),
