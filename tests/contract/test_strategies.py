@@ -60,6 +60,12 @@ class TestEveryStrategy:
             strategy.begin_epoch(view(3))
         assert torch.equal(taus(one), taus(two))
 
+    def test_the_learning_rate_is_that_of_its_setting_where_it_has_one(self, name):
+        kind = STRATEGIES[name]
+        assert made(name).learning_rate is None
+        if "tau_learning_rate" in kind.Settings.model_fields:
+            assert kind(N_USERS, SIZE, kind.Settings(tau_learning_rate=0.25)).learning_rate == 0.25
+
     def test_the_log_line_says_its_name(self, name):
         assert name in made(name).describe()
 

@@ -186,3 +186,8 @@ def test_an_untrained_model_starts_from_the_closed_form_with_all_differences_con
     torch.manual_seed(0)
     shrunk = strategy.user_losses(planted.view(1, planted.held_out), 1.0)
     torch.testing.assert_close(shrunk, losses.mean() + 0.4 * (losses - losses.mean()))
+
+
+def test_held_out_positives_are_trained_from_the_given_share_of_the_epochs_on():
+    strategy = made("calibrated", held_out_until=0.5)
+    assert [strategy.trains_held_out(epoch, 10) for epoch in (0, 4, 5, 6)] == [False, False, True, True]

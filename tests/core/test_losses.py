@@ -1,10 +1,10 @@
 """BSL, PSL, SL@K and BPR against naive float64 loops over their papers' formulas."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from recbole.config import Config
 
 from recbole_adaptau.core.cosine import unit_rows
@@ -14,11 +14,11 @@ from recbole_adaptau.core.losses import (
     BPRLoss,
     PairwiseSoftmaxLoss,
     ScoredBatch,
+    SoftmaxLoss,
     SoftmaxLossAtK,
 )
 from recbole_adaptau.core.losses.slatk import top_quantiles
 from recbole_adaptau.core.negatives import Candidates, RowNegatives
-from recbole_adaptau.core.pairwise import candidate_pair_means
 from recbole_adaptau.errors import OptionError
 from tests.helpers import interactions
 
@@ -29,10 +29,28 @@ SURROGATES = {
 }
 
 
+def test_slatk_weighs_nothing_before_the_first_epoch_or_without_users():
+    planted = Planted(0)
+    want = SoftmaxLoss()(planted.batch)
+    loss = SoftmaxLossAtK()
+    assert torch.equal(loss(planted.batch), want)
+    loss.quantiles = torch.zeros(4).double()
+    assert not torch.equal(loss(planted.batch), want)
+    assert torch.equal(loss(dataclasses.replace(planted.batch, users=None)), want)
+
+
 class Planted:
     """A batch with shared candidates, weights, left-out scores and an added logit, all in float64."""
 
-    def __init__(self, seed: int, shared: bool = True, learned: bool = False, rows: int = 4, columns: int = 7):
+    def __init__(
+        self,
+        seed: int,
+        shared: bool = True,
+        learned: bool = False,
+        weighted: bool = True,
+        rows: int = 4,
+        columns: int = 7,
+    ):
         draw = torch.Generator().manual_seed(seed)
         self.users, self.positives, self.items = (
             torch.randn(n, 3, generator=draw, dtype=torch.float64).requires_grad_() for n in (rows, rows, columns)
@@ -46,12 +64,14 @@ class Planted:
         if shared:
             hits = torch.tensor(sorted(self.left_out)).T
             negatives = Candidates(torch.arange(columns), None, (hits[0], hits[1]))
-            pairs = negatives.pair_means(u, n, self.added)
-            scores, added = n, self.added
+            scores, added = n, self.added if weighted else None
+            pairs = negatives.pair_means(u, n, added)
         else:
             self.left_out = set()
             negatives, pairs = RowNegatives(torch.arange(columns).repeat(rows, 1)), None
-            scores, added = n.repeat(rows, 1), self.added.repeat(rows, 1)
+            scores, added = n.repeat(rows, 1), self.added.repeat(rows, 1) if weighted else None
+        if not weighted:
+            self.added = torch.zeros(columns, dtype=torch.float64)
         self.batch = ScoredBatch(
             positive=(u * unit_rows(self.positives)).sum(1),
             positive_logit=self.positive_logit,
@@ -84,7 +104,17 @@ class Planted:
             torch.testing.assert_close(a, b)
 
 
-@pytest.fixture(params=[{}, {"seed": 1}, {"shared": False}, {"learned": True}], ids=str)
+@pytest.fixture(
+    params=[
+        {},
+        {"seed": 1},
+        {"shared": False},
+        {"learned": True},
+        {"weighted": False},
+        {"shared": False, "weighted": False},
+    ],
+    ids=str,
+)
 def planted(request) -> Planted:
     return Planted(**{"seed": 0, **request.param})
 
@@ -129,33 +159,6 @@ def test_slatk_is_the_loop_over_its_formula_and_differentiates_the_weight(plante
     planted.agrees(loss(planted.batch), planted.loop(row) / (1 + torch.exp(-above / 0.4)))
 
 
-@settings(deadline=None, max_examples=20)
-@given(st.integers(0, 100), st.sampled_from([1 << 20, 9, 4, 1]), st.booleans())
-def test_pair_means_in_chunks_are_those_at_once(seed, max_scores, weighted):
-    """Values and gradients, also of a graph gone through twice, and 0 for a row without candidates."""
-    planted = Planted(seed)
-    hits = torch.tensor(sorted({*planted.left_out, *((0, j) for j in range(7))})).T
-    log_weight = planted.added if weighted else None
-
-    def cubes(d, tau):
-        return d**3 / tau, 3 * d**2
-
-    inputs = planted.users, planted.items, planted.batch.positive.detach().requires_grad_()
-    means, log_total = candidate_pair_means(
-        *inputs, planted.tau, cubes, log_weight, (hits[0], hits[1]), max_scores=max_scores
-    )
-    weight = torch.ones(4, 7).double() if log_weight is None else log_weight.exp().expand(4, 7).clone()
-    weight[hits[0], hits[1]] = 0.0
-    values = (inputs[0] @ inputs[1].T - inputs[2][:, None]) ** 3 / planted.tau[:, None]
-    want = (weight * values).sum(1) / weight.sum(1).clamp_min(1e-300)
-    torch.testing.assert_close(means, want)
-    torch.testing.assert_close(log_total, weight.sum(1).log())
-    for _ in range(2):
-        got = torch.autograd.grad(means.square().sum(), inputs, retain_graph=True)
-        for a, b in zip(got, torch.autograd.grad(want.square().sum(), inputs, retain_graph=True), strict=True):
-            torch.testing.assert_close(a, b)
-
-
 def table(seed: int, users: int = 30, items: int = 40):
     rng = np.random.default_rng(seed)
     matrix = rng.random((users, items)) < rng.random((users, 1)) * 0.7
@@ -175,6 +178,51 @@ def test_with_all_items_drawn_the_quantile_is_the_kth_largest_score(k, monkeypat
     assert found[0] == -torch.inf
 
 
+def naive_quantile(user, items, liked, drawn, k):
+    """The largest score with at least k items at or above it, a drawn item counting for all that are like it."""
+    others = [item for item in drawn if item not in liked]
+    share = (len(items) - 1 - len(liked)) / max(len(others), 1)
+    scores = [(float(user @ items[item]), 1.0) for item in liked] + [(float(user @ items[j]), share) for j in others]
+    above = 0.0
+    for score, weight in sorted(scores, reverse=True):
+        above += weight
+        if above >= k - 1e-6:
+            return score
+    return -np.inf
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("number", "k"), [(1, 5), (1, 12), (3, 2), (6, 9), (12, 8), (17, 17)])
+def test_the_quantile_is_that_of_a_loop_over_users(seed, number, k):
+    """Also where all, or all but one, of the drawn items are a user's positives, and for one who has all items."""
+    rng = np.random.default_rng(seed)
+    matrix = rng.random((9, 18)) < 0.3
+    drawn = rng.permutation(18)[:number] + 1
+    matrix[0, :2] = True
+    matrix[1] = True
+    matrix[2], matrix[2, drawn - 1] = False, True
+    matrix[8], matrix[8, next(place for place in range(18) if place + 1 not in drawn)] = False, True  # none drawn
+    data = interactions(matrix)
+    users, items = (unit_rows(torch.from_numpy(rng.standard_normal((n, 4)))) for n in (10, 19))
+    found = top_quantiles(users, items, data, torch.from_numpy(drawn), k)
+    for user in range(1, 10):
+        liked = [int(item) + 1 for item in np.flatnonzero(matrix[user - 1])]
+        assert float(found[user]) == pytest.approx(naive_quantile(users[user], items, liked, drawn.tolist(), k))
+
+
+@pytest.mark.parametrize(("most", "together"), [(200, 5), (10, 1)])
+def test_quantiles_are_estimated_in_parts_of_bounded_size(most, together, monkeypatch):
+    monkeypatch.setattr("recbole_adaptau.core.losses.slatk.MAX_SCORES", most)
+    data, users, items = table(0)
+    asked = []
+    positives_of = type(data).positives_of
+    monkeypatch.setattr(
+        type(data), "positives_of", lambda self, some: (asked.append(len(some)), positives_of(self, some))[1]
+    )
+    top_quantiles(users, items, data, torch.arange(1, 41), 5)
+    assert asked == [together] * (30 // together)
+
+
 def test_with_some_items_drawn_the_quantile_has_k_items_above_it_on_average():
     data, users, items = table(1, users=40, items=2000)
     ranks = []
@@ -192,6 +240,13 @@ def test_slatk_estimates_quantiles_when_an_epoch_begins():
     want = (users @ items[1:].T).float().sort(dim=1, descending=True).values[:, 4]
     torch.testing.assert_close(loss.quantiles[1:], want[1:])
     assert "quantiles" not in loss.state_dict()
+    few = SoftmaxLossAtK(SoftmaxLossAtK.Settings(slatk_k=5, slatk_items=12))
+    torch.manual_seed(3)
+    few.begin_epoch(EpochView(0, lambda: (users, items), data))
+    torch.manual_seed(3)
+    drawn = torch.randperm(40)[:12] + 1
+    view = EpochView(0, lambda: (users, items), data)
+    assert torch.equal(few.quantiles, top_quantiles(*view.embeddings, data, drawn, 5))
     with pytest.raises(OptionError, match="only 40 items"):
         SoftmaxLossAtK(SoftmaxLossAtK.Settings(slatk_k=40)).begin_epoch(EpochView(0, lambda: (users, items), data))
 
@@ -238,32 +293,21 @@ def test_psl_is_finite_in_float32_at_every_temperature_it_takes(tau, name):
     )
 
 
-@pytest.mark.parametrize("max_scores", [1 << 20, 3])
-@pytest.mark.parametrize("weights", ["no candidates", "all weigh nothing"])
-def test_pair_means_of_nothing_are_zero_without_a_gradient(weights, max_scores):
-    users, candidates = torch.ones(2, 3), torch.ones(5, 3)
-    log_weight = torch.full((5,), -torch.inf)
-    if weights == "no candidates":
-        candidates, log_weight = candidates[:0], log_weight[:0]
-    given = [tensor.requires_grad_() for tensor in (users, candidates, torch.ones(2))]
-
-    def square(d, tau):
-        return d.square(), 2 * d * tau
-
-    means, sums = candidate_pair_means(*given, torch.ones(2), square, log_weight, max_scores=max_scores)
-    assert not means.any() and torch.isneginf(sums).all()
-    if means.requires_grad:
-        assert not any(gradient.any() for gradient in torch.autograd.grad(means.sum(), given))
-
-
-def test_pair_means_after_inference_mode_have_a_gradient():
-    users, candidates = torch.ones(2, 3, requires_grad=True), torch.ones(5, 3)
-
-    def means():
-        return candidate_pair_means(users, candidates, torch.ones(2), torch.ones(2), lambda d, t: (d * 1, d * 0 + t))[0]
-
-    with torch.inference_mode():
-        first = means()
-    second = means()
-    second.sum().backward()
-    assert torch.equal(first, second) and torch.isfinite(users.grad).all()
+@pytest.mark.parametrize("inside", [True, False])
+def test_psl_of_one_opposite_negative_is_finite(inside):
+    """ReLU(1 + d / 2) ^ (2 / tau) is zero in float32: its logarithm must not reach the gradient."""
+    u = unit_rows(torch.ones(1, 4)).requires_grad_()
+    items = -u.detach().clone().requires_grad_()
+    negatives = Candidates(torch.arange(1), None, None)
+    batch = ScoredBatch(
+        positive=(u * u.detach()).sum(1),
+        positive_logit=None,
+        tau=torch.tensor([0.02]),
+        tau_0=torch.tensor(0.02),
+        logsumexp=negatives.logsumexp(u, items, None),
+        scores=lambda: negatives.scores(u, items, None),
+        pair_means=negatives.pair_means(u, items, None),
+    )
+    loss = PairwiseSoftmaxLoss(PairwiseSoftmaxLoss.Settings(psl_activation="relu", positive_in_denominator=inside))
+    (gradient,) = torch.autograd.grad(loss(batch).sum(), u)
+    assert torch.isfinite(gradient).all()

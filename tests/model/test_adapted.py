@@ -252,6 +252,24 @@ def test_a_class_of_ones_own_says_what_its_embeddings_and_losses_are(board):
     assert torch.equal(made.model.encode()[1], slope(made.model.base.item_embedding.weight))
 
 
+class Remembering(BPR):
+    """Keeps the embeddings that it last predicted from, as several of RecBole's models do."""
+
+    def __init__(self, config, dataset):
+        super().__init__(config, dataset)
+        self.last, self.other_parameter_name = None, ["last"]
+
+    def predict(self, interaction):
+        self.last = self.user_embedding.weight.detach().clone()
+        return super().predict(interaction)
+
+
+def test_a_look_at_the_bases_scores_leaves_nothing_in_it(board):
+    """What it kept then, before training, would be predicted from for ever."""
+    adapt(Remembering)
+    assert built(board, "Remembering").model.base.last is None
+
+
 class Tableless(GeneralRecommender):
     """Yields embeddings, but has no tables for an L2 to be on."""
 

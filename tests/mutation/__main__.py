@@ -7,7 +7,6 @@ what can have changed is tried again: mutants of changed functions, and survivor
 
 import argparse
 import hashlib
-import json
 import os
 import re
 import subprocess
@@ -19,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from . import report
 from .mutants import Mutant, mutants
 
 ROOT = Path(__file__).parents[2]
@@ -29,12 +29,17 @@ AREAS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("model",): ("model", "recipe", "contract/test_backbones.py", "config/test_loading.py", "peers/test_simple.py"),
     ("peers",): ("peers", "model/test_heart.py"),
     ("training/batches.py", "training/evaluation.py", "training/toplists.py", "training/trainer.py"): ("training",),
-    ("runs/significance.py",): ("runs/test_significance.py",),
+    ("training/checkpoint.py",): (
+        "training/test_checkpoint.py",
+        "training/test_plain_data.py",
+        "patches/test_checkpoint.py",
+        "patches/test_malicious.py",
+    ),
+    ("runs/significance.py", "runs/tested.py"): ("runs/test_significance.py", "runs/test_tested.py"),
     ("data/noise.py", "data/positives.py"): ("data/test_noise.py", "data/test_positives.py"),
     ("distributed",): ("distributed",),
     ("serving",): ("serving",),
 }
-NOTICED = ("killed", "timeout")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="only about one mutant in N")
     parser.add_argument("--tests", nargs="+", type=Path, help="these tests alone, instead of all of the area")
     parser.add_argument("--table", action="store_true", help="only show what is known")
+    parser.add_argument("--before", type=Path, metavar="FILE", help="show also the shares of a table printed earlier")
     return parser
 
 
@@ -60,7 +66,7 @@ def main() -> int:
     chosen = [path.resolve() for path in options.files] or [ROOT / "recbole_adaptau"]
     changed = _changed_lines(options.changed) if options.changed else None
     options.results.parent.mkdir(parents=True, exist_ok=True)
-    every: list[Mutant] = []
+    areas: dict[str, list[Mutant]] = {}
     for sources, tests in AREAS.items():
         files = [file for source in sources for file in _files(ROOT / "recbole_adaptau" / source)]
         files = [file for file in files if any(file.is_relative_to(path) for path in chosen)]
@@ -68,17 +74,23 @@ def main() -> int:
         if changed is not None:
             found = [m for m in found if changed.get(m.file, set()) & set(m.lines)]
         found = [m for m in found if int(m.key, 16) % options.sample == 0]
-        every += found
+        if found:
+            areas.setdefault(Path(sources[0]).parts[0], []).extend(found)
         if found and not options.table:
             _try(found, options.tests or [ROOT / "tests" / test for test in tests], options)
-    return _report(every, _known(options.results))
+    known = report.read(options.results)
+    alive = report.survivors((m for found in areas.values() for m in found), known, _equivalent)
+    print(*alive, "", sep="\n")
+    before = report.shares(options.before) if options.before else {}
+    print(*report.table(areas, known, _equivalent, before), sep="\n")
+    return bool(alive)
 
 
 def _try(found: list[Mutant], tests: list[Path], options: Any) -> None:
     """Run the tests of an area for those of its mutants of which no result is known."""
     digest = hashlib.sha1(b"".join(file.read_bytes() for test in tests for file in _files(test))).hexdigest()[:16]
-    known = _known(options.results)
-    left = [m for m in found if not _settled(known.get(m.key), digest) and not _equivalent(m)]
+    known = report.read(options.results)
+    left = [m for m in found if not _settled(known.get(m.key), digest, options.budget) and not _equivalent(m)]
     if not left:
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -101,39 +113,11 @@ def _equivalent(mutant: Mutant) -> bool:
     return mutant.text in _listed().get(mutant.file, {}).get(mutant.function, {})
 
 
-def _settled(result: dict[str, Any] | None, tests: str) -> bool:
-    return result is not None and (result["status"] in NOTICED or result["tests"] == tests)
-
-
-def _known(results: Path) -> dict[str, dict[str, Any]]:
-    """The last result of each mutant."""
-    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
-    return {result["key"]: result for result in map(json.loads, lines)}
-
-
-def _report(every: list[Mutant], known: dict[str, dict[str, Any]]) -> int:
-    """Print the survivors and a table; 1 if anything survives that is not listed as equivalent."""
-    rows: dict[str, list[int]] = {}
-    survivors = []
-    for mutant in every:
-        status = known.get(mutant.key, {}).get("status", "unknown")
-        row = rows.setdefault(mutant.file, [0, 0, 0, 0])
-        if status in NOTICED:
-            row[0] += 1
-        elif _equivalent(mutant):
-            row[1] += 1
-        elif status == "unknown":
-            row[3] += 1
-        else:
-            row[2] += 1
-            survivors.append(f"{mutant.file}:{mutant.line} {mutant.function} [{status}] {mutant.text}")
-    print(*survivors, sep="\n")
-    print(f"\n{'file':48} killed  of  (equivalent, untried)  share")
-    total = [sum(column) for column in zip(*rows.values(), strict=True)]
-    for file, (killed, equivalent, alive, untried) in [*rows.items(), ("all", total or [0] * 4)]:
-        of = killed + alive
-        print(f"{file:48} {killed:6} {of:4}  ({equivalent}, {untried})  {killed / of:6.1%}" if of else f"{file:48} –")
-    return bool(survivors)
+def _settled(result: dict[str, Any] | None, tests: str, budget: float) -> bool:
+    """Whether trying again gives the same: a survivor may be noticed by other tests, or with more time for them."""
+    if result is None:
+        return False
+    return result["status"] in report.NOTICED or (result["tests"] == tests and result.get("budget", 0.0) >= budget)
 
 
 def _changed_lines(revision: str) -> dict[str, set[int]]:

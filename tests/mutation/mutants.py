@@ -26,8 +26,8 @@ RENAMED = {
     "zeros": "ones", "ones": "zeros", "floor": "ceil", "exp": "log", "log": "exp", "log1p": "log", "sqrt": "log1p",
 }  # fmt: skip
 LEFT_OUT = {"clamp_min", "clamp_max", "clamp", "detach", "double", "abs", "sort", "contiguous", "clone", "lower"}
-# Keywords that change no result of these tests.
-KEPT = {"strict", "device", "dtype", "encoding", "check_invariants", "persistent"}
+# Keywords that change no result of these tests, or only how a progress bar looks.
+KEPT = {"strict", "device", "dtype", "encoding", "check_invariants", "persistent", "desc", "unit", "leave"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What only changes a message, or what a reader of the code sees.
 UNTOUCHED = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom)
@@ -154,8 +154,10 @@ def _other(value: Any) -> Any:
 
 
 def _is_text(node: ast.AST) -> bool:
-    """A docstring; likewise a call of `super()` alone, without which the code does not fit its function any more."""
-    return isinstance(node, ast.Expr) and (isinstance(node.value, ast.Constant) or "super()" in ast.unparse(node))
+    """A docstring; likewise a statement with `super()`, without which the code does not fit its function any more."""
+    if not isinstance(node, ast.Expr | ast.Assign):
+        return False
+    return (isinstance(node.value, ast.Constant) and isinstance(node, ast.Expr)) or "super()" in ast.unparse(node)
 
 
 def _logs(node: ast.AST) -> bool:

@@ -26,7 +26,7 @@ from .mutants import Mutant, mutants
 
 ROOT = Path(__file__).parents[2]
 # Seconds after which a child must be waiting for something that never comes; those at work have a limit of their own.
-LONGEST = 600
+LONGEST = 180
 
 
 def module_name(file: Path) -> str:
@@ -75,7 +75,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
 
         def record(mutant: Mutant, status: str, spent: float = 0.0) -> None:
             about = {name: getattr(mutant, name) for name in ("key", "file", "function", "line", "text")}
-            found = {**about, "status": status, "seconds": round(spent, 2), "tests": options.mutation_tests}
+            how = {"tests": options.mutation_tests, "budget": options.budget}
+            found = {**about, "status": status, "seconds": round(spent, 2), **how}
             results.write(json.dumps(found, ensure_ascii=False) + "\n")
             results.flush()
 
@@ -108,7 +109,7 @@ def _wait(children: dict[int, tuple[Mutant, float]], record: Any) -> None:
         pid, status = os.waitpid(-1, os.WNOHANG)
         for child, (_, start) in children.items():
             if not pid and time.monotonic() - start > LONGEST:
-                os.kill(child, signal.SIGXCPU)
+                os.killpg(child, signal.SIGXCPU)  # with the processes that its tests have started
     mutant, start = children.pop(pid)
     code = os.waitstatus_to_exitcode(status)
     found = {0: "survived", 3: "not applied", -signal.SIGXCPU: "timeout"}.get(code, "killed")

@@ -1,12 +1,14 @@
 """The mutants themselves: that faults are put in, one at a time, and that a test can notice each."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import yaml
 
-from tests.mutation.__main__ import AREAS, ROOT
+from tests.mutation import report
+from tests.mutation.__main__ import AREAS, ROOT, _settled
 from tests.mutation.mutants import mutants
 from tests.mutation.plugin import module_name
 
@@ -70,6 +72,37 @@ def test_the_runner_tells_killed_survivors_and_what_no_test_executes(tmp_path):
         "2 → 3": "killed",
         "a * b → a / b": "uncovered",
     }
+
+
+def test_the_table_counts_every_mutant_once_and_shows_an_earlier_share(tmp_path):
+    """Of six: three noticed, one equivalent, one alive, one not tried; the last result of each counts."""
+    for name in ("one.py", "two.py"):
+        (tmp_path / name).write_text("def f(a, b):\n    return a > b\n\n\ndef g(a):\n    return a + a\n")
+    first, second = (mutants(tmp_path / name, tmp_path) for name in ("one.py", "two.py"))
+    found = [*first, *second]
+    statuses = ["killed", "timeout", "survived", "killed", "survived"]
+    rows = [{"key": found[0].key, "status": "survived"}]
+    rows += [{"key": mutant.key, "status": status} for mutant, status in zip(found, statuses, strict=False)]
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    known = report.read(tmp_path / "results.jsonl")
+    printed = report.table({"maths": found}, known, found[2].__eq__, {})
+    (tmp_path / "before.md").write_text("\n".join(printed).replace("50.0 %", "12.5 %"))
+    assert printed[2:] == [
+        "| one.py | 3 | 2 | 1 | 0 | 100.0 % |",
+        "| two.py | 3 | 1 | 0 | 1 | 50.0 % |",
+        "| **maths** | 6 | 3 | 1 | 1 | 75.0 % |",
+        "| **all** | 6 | 3 | 1 | 1 | 75.0 % |",
+        "\n1 not tried.",
+    ]
+    again = report.table({"maths": found}, known, found[2].__eq__, report.shares(tmp_path / "before.md"))
+    assert again[0].endswith("| share | share before |") and again[3].endswith("| 50.0 % | 12.5 % |")
+    assert report.survivors(found, known, found[2].__eq__) == ["two.py:2 f [survived] a > b → a <= b"]
+
+
+def test_a_survivor_is_tried_again_with_other_tests_or_more_time():
+    survived = {"status": "survived", "tests": "x", "budget": 10.0}
+    assert _settled(survived, "x", 10.0) and not _settled(survived, "y", 10.0) and not _settled(survived, "x", 11.0)
+    assert _settled({**survived, "status": "killed"}, "y", 99.0) and not _settled(None, "x", 1.0)
 
 
 def test_the_areas_and_the_equivalent_mutants_exist():

@@ -39,6 +39,13 @@ def test_a_held_out_item_of_the_checkerboard_ranks_among_the_first(model, board)
     assert scores[4, best] > 0.01
 
 
+def test_nothing_is_trained_in_the_regression(board):
+    """RecBole's trainer wants a parameter and a loss: one of each, and both are zero."""
+    model = build("ItemRegression", board).model
+    (parameter,) = model.parameters()
+    assert parameter.shape == (1,) and model.calculate_loss(None).item() == 0.0
+
+
 def test_ease_has_recboles_scores(board, monkeypatch):
     monkeypatch.setattr(ease, "ROWS_AT_ONCE", 20)  # several parts of 49 items
     built = build("EASE", {**board, "reg_weight": 3.0})

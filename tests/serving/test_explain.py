@@ -30,6 +30,7 @@ def test_reasons_are_the_largest_positive_terms_or_the_nearest(seed, regression,
 
 
 def test_of_equally_strong_items_the_first_are_named():
-    kept = SimpleNamespace(item_weights=None, item_directions=torch.ones(60, 1))
-    (found,) = reasons(kept, np.array([1]), np.arange(2, 52), 20)
-    assert found.tolist() == list(range(2, 22))
+    strengths = torch.tensor([1.0, 0.5, 0.25]).repeat(20).unsqueeze(1)  # items 0, 3, 6, … are the nearest
+    kept = SimpleNamespace(item_weights=None, item_directions=strengths)
+    (found,) = reasons(kept, np.array([0]), np.arange(2, 52), 20)
+    assert found.tolist() == [*range(3, 52, 3), 4, 7, 10]

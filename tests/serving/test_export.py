@@ -97,3 +97,19 @@ def test_the_index_is_that_of_the_items_and_is_checked(fitted, tmp_path, monkeyp
     export(fitted, tmp_path / "export", faiss=True)
     *_, users, k = checked[1]
     assert users.tolist() == [1, 2, 3, 4, 5] and k == 24
+
+
+def test_an_index_without_faiss_is_refused_before_anything_is_written(fitted, tmp_path, monkeypatch):
+    def missing():
+        raise OptionError("faiss is missing")
+
+    monkeypatch.setattr(exporting, "need_faiss", missing)
+    with pytest.raises(OptionError, match="faiss is missing"):
+        export(fitted, tmp_path / "export", faiss=True)
+    assert not (tmp_path / "export").exists()
+    assert len(export(fitted, tmp_path / "export")) == 4
+
+
+def test_no_progress_bar_where_nobody_looks(fitted, tmp_path, capfd):
+    export(fitted, tmp_path / "export", neighbours=3)
+    assert "neighbours" not in capfd.readouterr().err

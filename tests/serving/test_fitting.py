@@ -1,5 +1,6 @@
 """From a table to RecBole's files and a run folder."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,21 @@ def test_of_a_repeated_pair_the_earliest_positive_stays(seed, with_time, min_rat
         best[pair] = min(best.get(pair, key), key)
     found = _each_pair_once(table, min_rating)
     assert found["row"].tolist() == sorted(key[-1] for key in best.values())
+
+
+def test_of_many_rows_alike_the_first_stays():
+    """More rows than a sort without an order of the equal leaves in place."""
+    rows = np.arange(4000)
+    table = pd.DataFrame({"user": rows % 7, "item": rows % 5, "row": rows, "rating": np.where(rows % 3, 5.0, 1.0)})
+    assert _each_pair_once(table, 3.0)["row"].max() < 3 * 35
+    assert _each_pair_once(table.assign(time=rows // 2000), None)["row"].tolist() == list(range(35))
+
+
+def test_quotes_in_ids_and_names_are_written_as_they_are(tmp_path):
+    table = pd.DataFrame({"user": ['"a', "b c"], "item": ['1"', "2"]})
+    write_dataset(tmp_path, "shop", table, {'1"': "x"})
+    assert (tmp_path / "shop.inter").read_text() == 'user_id:token\titem_id:token\n"a\t1"\nb c\t2\n'
+    assert (tmp_path / "shop.item").read_text() == 'item_id:token\titem_name:token_seq\n1"\tx\n'
 
 
 def test_no_positive_at_all_is_refused():
@@ -98,8 +114,12 @@ def test_a_table_is_trained_on_in_a_folder_of_its_own(untrained, tmp_path, monke
 
 def test_rows_without_an_id_are_counted_in_a_warning(untrained):
     table = pd.DataFrame({"user": ["a", None, "b", "c"], "item": ["x", "y", None, "z"], "stars": [5.0, 4.0, 3.0, 2.0]})
-    with pytest.warns(DataWarning, match="2 of 4 rows have no user or no item and are left out"):
-        fit(table)
+    with pytest.warns(DataWarning, match="2 of 4 rows have no user or no item and are left out") as told:
+        Recommender("AdapTauMF").fit(table)
+    assert Path(told[0].filename) == Path(__file__), "the line that called fit"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(table.dropna())
     with pytest.warns(DataWarning, match="2 of 4 rows"):
         fit(table, rating="stars", min_rating=2)
     matrix = sp.csr_matrix(np.array([[5.0, 0.0], [3.0, 4.0]]))

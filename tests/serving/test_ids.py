@@ -27,7 +27,7 @@ def test_pairs_come_in_three_forms():
     assert pair_lists({"a": [1, 2], "b": 1}, "x") == expected
     assert pair_lists([("a", 1), ("a", 2), ("b", 1)], "x") == expected
     assert pair_lists(pd.DataFrame({"item": [1, 2, 1], "user": list("aab")}), "x") == expected
-    for wrong in ([1, 2], ["ab", "cd"], 5, [("a", None)]):
+    for wrong in ([1, 2], ["ab", "cd"], [("a", 1), "bc"], 5, [("a", None)]):
         with pytest.raises(TypeError, match="x: give pairs"):
             pair_lists(wrong, "x")
 

@@ -2,15 +2,19 @@
 
 import sys
 import threading
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from recbole.utils import get_model
+from tqdm import tqdm
 
 from recbole_adaptau.errors import AdapTauError, DataError, OptionError
 from recbole_adaptau.serving import Recommender
+from recbole_adaptau.serving.scoring import Scorer
+from recbole_adaptau.serving.similar import neighbours
 from tests.helpers import build
 
 
@@ -41,7 +45,10 @@ def test_lists_are_shorter_where_less_is_left_and_batches_change_nothing(board, 
     assert whole.groupby("user").size().tolist() == [36] * 48
     monkeypatch.setattr("recbole_adaptau.serving.ranking.SCORES_AT_ONCE", 49 * 5)
     parts = list(recommender.batches(None, 48))
-    assert len(parts) == 10
+    assert len(parts) == 10 and [part["user"].nunique() for part in parts] == [5] * 9 + [3]
+    monkeypatch.setattr("recbole_adaptau.serving.ranking.SCORES_AT_ONCE", 1)
+    assert [part["user"].nunique() for part in recommender.batches(None, 3)] == [1] * 48
+    monkeypatch.setattr("recbole_adaptau.serving.ranking.SCORES_AT_ONCE", 49 * 5)
     pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), whole, atol=1e-6)
     assert recommender.recommend(["u3"], 48, include_seen=True).groupby("user").size().tolist() == [48]
     with pytest.warns(UserWarning, match="users nobody"):
@@ -49,6 +56,16 @@ def test_lists_are_shorter_where_less_is_left_and_batches_change_nothing(board, 
     for k in (0, 49):
         with pytest.raises(OptionError, match=f"k = {k}: must be at least 1 and at most 48"):
             recommender.recommend(["u3"], k)
+
+
+@pytest.mark.parametrize(("asked", "rows"), [(3, 3), (48, 5)])
+def test_memory_is_taken_for_a_batch_of_those_who_are_asked_for(board, monkeypatch, asked, rows):
+    recommender = fresh(board)
+    taken, memory = [], Scorer.memory
+    monkeypatch.setattr(Scorer, "memory", lambda self, users: (taken.append(users), memory(self, users))[1])
+    monkeypatch.setattr("recbole_adaptau.serving.ranking.SCORES_AT_ONCE", 49 * 5)
+    recommender.recommend([f"u{number}" for number in range(asked)], 3)
+    assert taken == [rows]
 
 
 @pytest.mark.parametrize("changes", [{}, {"recipe": "plus"}])
@@ -200,6 +217,30 @@ def test_similar_users_are_those_of_brute_force(board):
         recommender.similar_users("u7", 48)
 
 
+def test_neighbours_found_in_parts_are_one_table(board, monkeypatch):
+    recommender = fresh(board)
+    users = recommender.user_ids.tolist()
+    whole = recommender.similar_items(None, 3), recommender.similar_users(users, 3)
+    monkeypatch.setattr("recbole_adaptau.serving.similar.neighbours", partial(neighbours, scores_at_once=49 * 5))
+    parts = recommender.similar_items(None, 3), recommender.similar_users(users, 3)
+    for part, expected in zip(parts, whole, strict=True):
+        pd.testing.assert_frame_equal(part, expected, atol=1e-6)
+        assert part.index.tolist() == list(range(48 * 3))
+
+
+def test_pairs_are_scored_for_a_few_users_at_once(board, monkeypatch):
+    recommender = fresh(board)
+    asked, scores = [], Scorer.scores
+    monkeypatch.setattr(
+        Scorer, "scores", lambda self, users, *rest: (asked.append(len(users)), scores(self, users, *rest))[1]
+    )
+    for at_once, wanted in ((49 * 5, [5, 5, 2]), (1, [1] * 12)):
+        monkeypatch.setattr("recbole_adaptau.serving.ranking.SCORES_AT_ONCE", at_once)
+        recommender.score([(f"u{user}", "i3") for user in range(12)])
+        assert asked == wanted
+        asked.clear()
+
+
 @pytest.mark.parametrize("recipe", ["none", "item_regression"])
 def test_reasons_are_the_largest_terms_or_the_nearest_of_the_users_own_items(board, recipe):
     recommender = fresh(board, recipe=recipe)
@@ -237,7 +278,7 @@ def test_unknown_users_and_items_of_filters_are_named_and_have_no_effect(board):
         assert recommender.recommend(user, 3, include_seen=True, allow=["nothing", item])["item"].tolist() == [item]
 
 
-@pytest.mark.parametrize(("number", "end"), [(10, "n9$"), (12, "n9 and 2 more$")])
+@pytest.mark.parametrize(("number", "end"), [(10, "n9$"), (11, "n9 and 1 more$"), (12, "n9 and 2 more$")])
 def test_ten_unknown_ids_are_named(board, number, end):
     with pytest.warns(UserWarning, match=f"users n0, n1, .*{end}"):
         fresh(board).recommend([*(f"n{place}" for place in range(number)), "u1"], 2)
@@ -271,6 +312,20 @@ def test_progress_is_shown_where_it_is_asked_for(board, capsys):
     assert "recommend:" in shown and "0/48" in shown and " users/s" in shown and not shown.endswith("\n")
     recommender.recommend_for({"a": ["i1"], "b": ["i2"]}, 3, progress=True)
     assert "0/2" in capsys.readouterr().err
+
+
+def test_progress_counts_the_users(board, monkeypatch):
+    counts = []
+
+    class Bar(tqdm):
+        def update(self, n=1):
+            counts.append(n)
+            return super().update(n)
+
+    monkeypatch.setattr("recbole_adaptau.serving.ranking.tqdm", Bar)
+    monkeypatch.setattr("recbole_adaptau.serving.ranking.SCORES_AT_ONCE", 49 * 20)
+    list(fresh(board).batches(None, 3, progress=True))
+    assert counts == [20, 20, 8]
 
 
 def test_somebody_new_has_the_cosines_of_the_mean_of_their_items(board):

@@ -75,6 +75,13 @@ def test_a_few_new_items_are_all_named(shop, number, told):
     assert sum(warning.category is DataWarning for warning in told_of) == 1
 
 
+def test_of_more_than_ten_new_items_the_first_ten_are_named(shop):
+    relocated(shop)
+    add_lines(shop, [(5, 100 + item) for item in range(11)])
+    with pytest.warns(DataWarning, match=r"^11 items are new .*: 100(, \d+){9} …$"):
+        Recommender.load(shop)
+
+
 def test_unchanged_files_are_not_read_and_unreadable_ones_are_told(shop, monkeypatch):
     relocated(shop)
     with warnings.catch_warnings():
@@ -97,12 +104,16 @@ def test_a_service_goes_over_to_an_update_and_keeps_its_history(shop):
     service = Recommender.load(shop)
     assert service.refresh() is False
     first = service.recommend(5, 3)["item"].tolist()[0]
-    with pytest.warns(UserWarning, match="items 77"):
+    with pytest.warns(UserWarning, match="items 77") as told:
         service.add_history(pd.DataFrame({"who": [5, 5], "what": [first, 77]}), user="who", item="what")
+    assert told[0].filename == __file__, "the line that gave them"
+    second = service.recommend(6, 1)["item"].tolist()[0]
+    service.add_history({6: second})
     table = colours(range(24, 30), range(24)).rename(columns={"user": "who"})
     done = service.update(table, user="who", epochs=1, check=False)
     assert done.replaced and service.served.version == done.folder and service.served.folder == shop
     assert 25 in service.user_ids and first not in service.recommend(5, 24)["item"].tolist()
+    assert second not in service.recommend(6, 24)["item"].tolist()
     assert service.refresh() is False
     other = Recommender.load(shop)
     RunFolder(shop).current.unlink()
@@ -145,3 +156,9 @@ def test_low_ratings_hide_items_and_describe_nobody(fitted):
     assert service.recommend(5, 24)["item"].tolist() == left
     assert len(service.recommend(5, 24, include_seen=True)) == 24
     assert len(service.served.without_users().low_rated) == 0
+    somebody_new = service.recommend_for({"5": [service.item_ids[3]]}, 23)["item"].tolist()
+    assert first in somebody_new, "somebody new of the same name has rated nothing"
+    user = service.user_ids[0]  # at the first place
+    (item,) = service.recommend(user, 1)["item"].tolist()
+    service._served = served.replace(service.served, low_rated=served.LowRated.of([str(user)], [str(item)]))
+    assert item not in service.recommend(user, 24)["item"].tolist()

@@ -16,6 +16,7 @@ def test_neighbours_are_those_of_brute_force_and_never_the_item_itself():
         others = [other for other in np.argsort(-cosines[item]) if other not in (0, item)]
         assert near == others[:5]
         assert found == pytest.approx(cosines[item, others[:5]].tolist(), abs=1e-5)
+    assert [len(items) for items, _, _ in neighbours(directions, 5, scores_at_once=1)] == [1] * 39
     ((some, near, _),) = neighbours(directions, 5, of=[7, 3])
     assert some.tolist() == [7, 3] and near.tolist() == [
         torch.cat([part[1] for part in rows])[item - 1].tolist() for item in (7, 3)

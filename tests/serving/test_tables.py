@@ -55,6 +55,21 @@ def test_an_interrupted_table_leaves_the_old_one(tmp_path, suffix):
     assert read(path) == [("007", 3, -2.25)] and list(tmp_path.iterdir()) == [path]
 
 
+def test_text_is_written_as_people_read_it_and_lines_as_they_are(tmp_path):
+    write_table(tmp_path / "table.jsonl", PARTS)
+    assert "é" in (tmp_path / "table.jsonl").read_text(encoding="utf-8")
+    write_table(tmp_path / "table.csv", [pd.DataFrame({"user": ["a\r\nb"]})])
+    assert (tmp_path / "table.csv").read_bytes() == b'user\n"a\r\nb"\n'
+
+
+def test_what_is_no_place_for_a_table_is_refused(tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(OptionError, match=r"folder\.csv is a folder; give the name of a file"):
+        check_output(tmp_path / "folder.csv")
+    with pytest.raises(OptionError, match=r"must end in one of"):
+        write_table(tmp_path / "table.txt", PARTS)
+
+
 def test_unknown_suffixes_and_missing_packages_are_named(tmp_path, monkeypatch):
     with pytest.raises(OptionError, match=r"top\.xlsx: the name must end in one of \.csv, \.jsonl, \.parquet"):
         check_output(tmp_path / "top.xlsx")
@@ -67,8 +82,16 @@ def test_unknown_suffixes_and_missing_packages_are_named(tmp_path, monkeypatch):
 
 def test_a_table_for_the_eye_keeps_users_apart():
     text = format_table(pd.concat(PARTS))
-    assert text.count("user ") == 3 and text.index("user a") < text.index("user 007") and "-2.2500" in text
+    assert (
+        text.count("user ") == 3
+        and text.index("user a") < text.index("user é") < text.index("user 007")
+        and "-2.2500" in text
+    )
     assert format_table(PARTS[0].iloc[:0]) == ""
+    few = pd.DataFrame({"user": ["b", "a", "b"], "rank": [1, 1, 2], "score": [0.5, -2.25, 1.5]})
+    assert format_table(few) == (
+        "user b\n rank  score\n    1 0.5000\n    2 1.5000\n\nuser a\n rank   score\n    1 -2.2500\n\n"
+    )
 
 
 def test_a_file_is_as_readable_as_any_other_whatever_its_writer_does(tmp_path):

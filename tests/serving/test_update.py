@@ -56,9 +56,17 @@ def test_new_rows_are_the_unknown_pairs_each_once_the_earliest(seed, with_time):
             wanted.setdefault(pair, table["time"][row] if with_time else None)
     found = updating._new_rows(data, table)
     assert list(zip(found["user"], found["item"], strict=True)) == list(wanted)
-    assert list(found.index) == list(range(len(found))) and ("time" in found) == with_time and "other" not in found
+    assert list(found.index) == list(range(len(found)))
+    assert found.columns.tolist() == ["user", "item", *(["time"] if with_time else [])]
     assert not with_time or found["time"].tolist() == list(wanted.values())
     pd.testing.assert_frame_equal(table, before)
+
+
+def test_of_many_new_rows_at_the_same_time_the_order_stays():
+    rows = np.arange(2000)
+    table = pd.DataFrame({"user": "new", "item": rows, "time": rows % 3})
+    found = updating._new_rows(run_data(0), table)
+    assert found["item"].tolist() == [str(item) for part in range(3) for item in rows[part::3]]
 
 
 @settings(max_examples=50)
@@ -202,10 +210,11 @@ def untrained(monkeypatch):
 @pytest.mark.parametrize(("worse", "replaced"), [(0.0, True), (1e-9, False), (-3.0, True)])
 def test_a_model_takes_the_place_unless_it_is_behind_by_two_standard_errors(shop, untrained, worse, replaced):
     """Differences of mean −2 and standard deviation 3 over nine users: two standard errors are 2."""
-    untrained["old"] = np.full(9, 8.0)
-    untrained["new"] = 8.0 + np.array([1.0] * 4 + [-5.0] * 4 + [-2.0]) - worse
+    untrained["old"] = np.linspace(4.0, 12.0, 9)
+    untrained["new"] = untrained["old"] + np.array([1.0] * 4 + [-5.0] * 4 + [-2.0]) - worse
     done = update(shop, NEXT_DAY)
-    assert (done.old, done.new, done.error, done.checked) == (8.0, pytest.approx(6.0 - worse), pytest.approx(1.0), 9)
+    assert (done.old, done.checked) == (8.0, 9)
+    assert (done.new, done.error) == (pytest.approx(6.0 - worse), pytest.approx(1.0))
     assert done.replaced is replaced and done.folder.parent == shop / "versions"
     assert RunFolder(shop).current.is_file() is replaced
     assert ("the new model recommends now" if replaced else "worse, and the old one stays") in str(done)
