@@ -144,11 +144,13 @@ def _claim(run: RunFolder, settings: Mapping[str, Any]) -> Claim:
         raise DataError(f"{run.path} has validated no epoch yet: leave the folder out until it has.")
     chooser = settings["valid_metric"].lower()
     best = max(measured, key=lambda record: float(record["valid_result"][chooser]))
+    # A run that its budget stopped goes on with a larger one.
+    ended = run.is_complete and run.read_result().get("stopped_by") != "budget"
     seconds = sum(record["train_seconds"] + (record.get("valid_seconds") or 0.0) for record in records)
     return Claim(
         settings["dataset"], settings["model"], settings["tau_strategy"],
         best["valid_result"]["recall@20"], best["valid_result"]["ndcg@20"], *paper,
-        len(records), best["epoch"], run.is_complete, [settings["seed"]], settings.get("preset") or "none",
+        len(records), best["epoch"], ended, [settings["seed"]], settings.get("preset") or "none",
         _command(settings), seconds / 60, run.read_environment().get("versions", {}).get("recbole_adaptau", "?"),
         run.path,
     )  # fmt: skip

@@ -53,6 +53,8 @@ def test_the_epoch_is_chosen_by_the_runs_own_metric_and_the_verdict_by_both():
         (claim,) = reproduction.claims([run(name, figures, complete=complete)])
         assert claim.verdict == verdict, name
         assert claim.minutes == 2 * len(figures) and claim.epochs == 2 * len(figures) and claim.version == "9.9"
+    Path("one/result.json").write_text(json.dumps({"test_result": {}, "stopped_by": "budget"}))
+    assert reproduction.claims(["one"])[0].verdict == "in part, still training", "a larger budget goes on with it"
     assert reproduction.claims(["all"])[0].best_epoch == 3 and reproduction.claims(["none"])[0].best_epoch == 1
 
 
