@@ -198,6 +198,7 @@ def test_the_weight_is_the_one_that_ranks_held_out_positives_best_if_surely(seed
     part.calibrate(EpochView(1, lambda: tables, data, item_logits=prior, held_out=held), 0.8)
     part.calibrate(EpochView(1, lambda: tables, data, item_logits=prior), 0.8)
     assert part.weight.item() == 7.0, "neither once they are trained on nor without any"
+    assert "_without_held_out" not in vars(part), "a regression that nobody asks for any more takes no memory"
 
 
 @pytest.mark.parametrize("start", [0, 20, 40])
