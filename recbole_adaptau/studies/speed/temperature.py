@@ -1,5 +1,6 @@
 """What setting the temperatures takes of an epoch, and of the positives, for each strategy that computes them."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,9 @@ def of_strategy(contender: Contender, rounds: int, budget: float) -> dict[str, A
     while_measuring, afterwards = [], []
     for _ in range(rounds):
         # Without the work at its beginning, which differs from epoch to epoch.
-        rest = epoch_seconds(trainer, contender.batches, number) - seconds_of(lambda: model.begin_epoch(1))
-        often = float(np.mean([seconds_of(lambda at=at: model.begin_epoch(at)) for at in MEASURING]))
-        later = seconds_of(lambda: model.begin_epoch(last))
+        rest = epoch_seconds(trainer, contender.batches, number) - seconds_of(partial(model.begin_epoch, 1))
+        often = float(np.mean([seconds_of(partial(model.begin_epoch, epoch)) for epoch in MEASURING]))
+        later = seconds_of(partial(model.begin_epoch, last))
         while_measuring.append(often / (rest + often))
         afterwards.append(later / (rest + later))
     held_out, until = model.held_out, getattr(model.strategy.settings, "held_out_until", 0.0)
