@@ -173,10 +173,13 @@ def test_a_label_says_what_differs_and_matters_in_few_words(runs, tmp_path):
     ]
     data = collect(made)
     by_loss = {row["loss"]: row for row in data["rows"]}
-    assert by_loss["bsl"]["label"] == "AdapTauMF (bsl, fixed 0.2, bsl_ratio 1.2)"
+    assert by_loss["bsl"]["label"] == "AdapTauMF (bsl, fixed 0.2)", "no other run reads bsl_ratio"
     assert by_loss["softmax"]["label"] == "AdapTauMF (softmax, adaptive_user)"
     assert [by_loss[name]["tau_strategy"] for name in ("bsl", "softmax")] == ["fixed 0.2", "adaptive_user"]
     assert by_loss["bsl"]["recipe"] == "none"
+    other = copied(source, tmp_path / "e", loss="bsl", tau_strategy="fixed", tau=0.2, bsl_ratio=1.5)
+    labels = {row["label"] for row in collect([*made, other])["rows"]}
+    assert {f"AdapTauMF (bsl, fixed 0.2, bsl_ratio {ratio})" for ratio in (1.2, 1.5)} < labels
     many = {"learning_rate": 0.5, "embedding_size": 7, "epochs": 9, "reg_weight": 0.1, "train_batch_size": 9}
     made = [copied(source, tmp_path / "c", **many), copied(source, tmp_path / "d", **{**many, "topk": [3, 20]})]
     labels = [row["label"] for row in collect([RunFolder(source), *made])["rows"]]

@@ -155,17 +155,21 @@ def _told(settings: Mapping[str, Any], key: str) -> str | None:
 def _label(read: list[dict[str, Any]]) -> None:
     """Name each run's row: its method, and the settings in which runs of that method differ beside the seed.
 
-    Settings that the run does not read are left out, and of many only the first few are said; rows that would be
-    called the same all the same are numbered.
+    Settings that the run does not read are left out, as are those that are the same in all runs that read them, and of
+    many only the first few are said; rows that would be called the same all the same are numbered.
     """
     numbers: dict[tuple[Any, ...], list[tuple[str, ...]]] = {}
+    idle = {id(entry["config"]): _idle(entry["config"]) for entry in read}
     for entry in read:
         alike = [other["config"] for other in read if _kind(other) == _kind(entry)]
         keys = {key for config in alike for key in config} - {"seed", "model", "recipe", "dataset", "protocol"}
         differ = sorted(key for key in keys if len({repr(config.get(key)) for config in alike}) > 1)
         said = [key for key in CHOICES if key in differ] + [key for key in differ if key not in CHOICES]
-        idle = _idle(entry["config"])
-        shown = [_said(entry, key) for key in said if key not in UNSAID and key not in idle]
+        shown = []
+        for key in said:
+            of_readers = {repr(config.get(key)) for config in alike if key not in idle[id(config)]}
+            if key not in UNSAID and key not in idle[id(entry["config"])] and len(of_readers) > 1:
+                shown.append(_said(entry, key))
         more = f", {len(shown) - SAID_AT_MOST} more" if len(shown) > SAID_AT_MOST else ""
         label = entry["method"] + (f" ({', '.join(shown[:SAID_AT_MOST])}{more})" if shown else "")
         known = numbers.setdefault((*_kind(entry), label), [])
