@@ -215,6 +215,8 @@ def _rows(read: Sequence[dict[str, Any]], folders: Mapping[int, RunFolder]) -> l
         found = against(ranked[0]["label"], runs, RANKED_BY) if ranked else {}
         for row in ranked:
             row["significance"] = found.get(row["label"])
+            if row["significance"] and "error" in row["significance"]:
+                row["significance"]["error"] = "no runs of the same seed, split and data as the best row's"
     return made
 
 
