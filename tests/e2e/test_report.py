@@ -11,7 +11,7 @@ import yaml
 
 from recbole_adaptau import run_recbole_adaptau
 from recbole_adaptau.cli.report import main
-from recbole_adaptau.reporting.html.collect import GROUPS, collect, find_runs, recall_by_popularity
+from recbole_adaptau.reporting.html.collect import GROUPS, POINTS, collect, find_runs, recall_by_popularity
 from recbole_adaptau.reporting.html.page import render
 from recbole_adaptau.reporting.palette import COLOURS
 from recbole_adaptau.runs.folder import RunFolder
@@ -173,15 +173,43 @@ def test_a_label_says_what_differs_and_matters_in_few_words(runs, tmp_path):
     ]
     data = collect(made)
     by_loss = {row["loss"]: row for row in data["rows"]}
-    assert by_loss["bsl"]["label"] == "AdapTauMF (bsl, fixed 0.2, bsl_ratio 1.2)"
+    assert by_loss["bsl"]["label"] == "AdapTauMF (bsl, fixed 0.2)", "no other run reads bsl_ratio"
     assert by_loss["softmax"]["label"] == "AdapTauMF (softmax, adaptive_user)"
     assert [by_loss[name]["tau_strategy"] for name in ("bsl", "softmax")] == ["fixed 0.2", "adaptive_user"]
     assert by_loss["bsl"]["recipe"] == "none"
+    other = copied(source, tmp_path / "e", loss="bsl", tau_strategy="fixed", tau=0.2, bsl_ratio=1.5)
+    labels = {row["label"] for row in collect([*made, other])["rows"]}
+    assert {f"AdapTauMF (bsl, fixed 0.2, bsl_ratio {ratio})" for ratio in (1.2, 1.5)} < labels
     many = {"learning_rate": 0.5, "embedding_size": 7, "epochs": 9, "reg_weight": 0.1, "train_batch_size": 9}
     made = [copied(source, tmp_path / "c", **many), copied(source, tmp_path / "d", **{**many, "topk": [3, 20]})]
     labels = [row["label"] for row in collect([RunFolder(source), *made])["rows"]]
     short = "AdapTauMF (embedding_size 7, epochs 9, learning_rate 0.5, reg_weight 0.1, 1 more)"
     assert {short, f"{short} #2"} <= set(labels), "what looks alike is not taken for one row"
+
+
+def test_many_long_runs_fit_into_the_page(runs, tmp_path):
+    run = copied(runs / "AdapTauMF-1", tmp_path / "long")
+    records = [{**run.read_epochs()[-1], "epoch": epoch} for epoch in range(500)]
+    run.epochs.write_text("".join(json.dumps(record) + "\n" for record in records))
+    run.finish({**run.read_result(), "best_epoch": 373})
+    data = collect([run])
+    epochs = data["runs"][0]["epochs"]
+    assert (epochs[0], epochs[-1]) == (0, 499) and 373 in epochs and len(epochs) <= POINTS + 1
+    assert len(data["runs"][0]["curves"]["ndcg@20"]) == len(data["runs"][0]["seconds"]) == len(epochs)
+    assert data["runs"][0]["temperature"]["epochs"] == epochs and data["runs"][0]["epochs_made"] == 500
+    data["runs"] *= 240  # twenty models, four datasets, three seeds
+    assert len(render(data, "Many").encode()) < 6_000_000
+
+
+def test_runs_that_cannot_be_compared_do_not_tell_where_they_are(runs, tmp_path):
+    made = [RunFolder(runs / "AdapTauMF-1"), copied(runs / "BPR-1", tmp_path / "b", seed=7)]
+    result = made[1].read_result()
+    made[1].finish({**result, "seed": 7})
+    tested = dict(np.load(made[1].tested))
+    np.savez_compressed(made[1].tested, **{**tested, "positives": tested["positives"] + 1})
+    data = collect(made)
+    assert [bool(row["significance"] and row["significance"]["error"]) for row in data["rows"]] == [False, True]
+    assert str(tmp_path) not in json.dumps(data["rows"])
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +222,20 @@ def browser(tmp_path_factory):
 
 
 NAMES = "[...document.querySelectorAll('#leaderboard tbody td.name')].map((cell) => cell.textContent)"
+
+
+def choose(browser, place, value, event="change"):
+    browser.ask(
+        f"(() => {{ const one = document.getElementById('{place}'); one.value = '{value}'; "
+        f"one.dispatchEvent(new Event('{event}')); }})()"
+    )
+
+
+def drawn(browser):
+    """How many traces each chart has; 0 for one that says that it has nothing to show."""
+    return browser.ask(
+        "[...document.querySelectorAll('.chart')].map((one) => one.classList.contains('empty') ? 0 : one.data.length)"
+    )
 
 
 def column(browser, title):
@@ -222,7 +264,7 @@ def test_the_table_sorts_and_filters(browser, page):
     assert browser.ask(NAMES) == ["AdapTauMF", "AdapTauLightGCN"]
     assert browser.ask("document.getElementById('count').textContent") == "2 of 5 rows"
     browser.ask("const c = document.getElementById('columns'); c.value = 'cost'; c.dispatchEvent(new Event('change'))")
-    assert column(browser, "parameters") == ["784.0", "784.0"]
+    assert column(browser, "parameters") == ["784", "784"]
     assert browser.console == []
 
 
@@ -301,6 +343,10 @@ def large(runs, tmp_path_factory):
                     copied(runs / "AdapTauMF-1", place / f"{dataset}-{loss}-{recipe}-{strategy}", **changed)
         for model in ("BPR", "SGL", "NCL", "EASE"):
             copied(runs / "BPR-1", place / f"{dataset}-{model}", dataset=dataset, model=model)
+    parts = ["popularity_prior", "item_regression", "user_weighting", "spectral_start"]
+    for rate in (0.1, 0.2):
+        name = f"four-parts-{rate}"
+        copied(runs / "AdapTauMF-1", place / name, dataset="four", protocol="paper", recipe=parts, learning_rate=rate)
     page = place / "report.html"
     assert main([str(place), "--output", str(page)]) == 0
     assert page.stat().st_size < 6_000_000
@@ -313,19 +359,56 @@ def test_datasets_are_ranked_apart_and_a_choice_filters(browser, large):
     browser.until("document.getElementById('chart-popularity').data !== undefined")
     assert browser.ask("document.documentElement.scrollWidth") <= 390
     selects = browser.ask("[...document.querySelectorAll('#choices select')].map((one) => one.id)")
-    assert selects == ["choice-dataset", "choice-loss", "choice-recipe", "choice-tau_strategy"]
+    assert selects == [f"choice-{key}" for key in ("dataset", "protocol", "loss", "recipe", "tau_strategy")]
     assert browser.ask("document.getElementById('count').textContent") == "20 of 20 rows"
     assert len(browser.ask(NAMES)) == 20 and column(browser, "Loss").count("psl") == 4
 
-    def choose(key, value):
-        place = f"document.getElementById('choice-{key}')"
-        browser.ask(f"{place}.value = '{value}'; {place}.dispatchEvent(new Event('change'))")
-
-    choose("dataset", "two")
+    choose(browser, "choice-dataset", "two")
     assert browser.ask("document.getElementById('count').textContent") == "20 of 20 rows"
-    choose("loss", "psl")
-    choose("recipe", "plus")
+    choose(browser, "choice-loss", "psl")
+    choose(browser, "choice-recipe", "plus")
     names = ["AdapTauMF+ (psl, adaptive_user)", "AdapTauMF+ (psl, calibrated)"]
     assert sorted(browser.ask(NAMES)) == names
     browser.until("document.getElementById('chart-scatter').data.length === 2")
+    assert browser.console == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_all_of_the_page_follows_the_filters(browser, large, width):
+    browser.console.clear()
+    browser.open(large, width=width, height=800)
+    browser.until("document.getElementById('chart-popularity').data !== undefined")
+    choose(browser, "choice-dataset", "four")
+    assert column(browser, "ndcg@20") == browser.ask(
+        "[...document.querySelectorAll('#leaderboard tbody tr')].map((row) => row.cells[2].textContent)"
+    ), "what ranks the rows is beside their names, where a phone shows it"
+    listed = "document.querySelectorAll('#runs details').length"
+    assert drawn(browser) == [20, 20, 16, 16, 20] and browser.ask(listed) == 20, "no bands of sixteen methods"
+    # From twenty rows to two with long names, which nothing may be wider for.
+    choose(browser, "choice-protocol", "paper")
+    assert drawn(browser) == [2, 2, 6, 2, 2] and browser.ask(listed) == 2
+    assert browser.ask("[...document.querySelectorAll('.chart')].every((one) => one._fullLayout._size.h > 200)"), (
+        "the legend takes nothing from the plot"
+    )
+    browser.ask("document.querySelectorAll('details summary').forEach((one) => one.click())")
+    browser.until("document.querySelectorAll('#runs pre').length === 2")
+    assert browser.ask("document.documentElement.scrollWidth") <= width
+    assert browser.ask(
+        "[...document.querySelectorAll('.chart')].every((one) => [...one.querySelectorAll('.legend .bg')]"
+        ".every((legend) => legend.getBoundingClientRect().right <= one.getBoundingClientRect().right))"
+    ), "a long name is folded"
+    choose(browser, "choice-protocol", "honest")
+    choose(browser, "filter", "bsl calibrated", "input")
+    assert len(browser.ask(NAMES)) == 2 and drawn(browser) == [2, 2, 6, 2, 2] and browser.ask(listed) == 2
+    choose(browser, "filter", "no such model", "input")
+    assert drawn(browser) == [0] * 5 and browser.ask(listed) == 0
+    said = browser.ask("document.querySelector('#leaderboard tbody').textContent")
+    assert said == "No row has all that is chosen above."
+    choose(browser, "filter", "", "input")
+    browser.ask("document.querySelector('#leaderboard thead input').click()")
+    assert drawn(browser) == [0] * 5 and len(browser.ask(NAMES)) == 20
+    browser.ask("document.querySelector('#leaderboard tbody input').click()")
+    assert drawn(browser)[0] == 1
+    buttons = "[...document.querySelectorAll('.modebar-btn')].map((one) => one.dataset.title).join()"
+    assert "Share" not in browser.ask(buttons), "the page sends nothing anywhere"
     assert browser.console == []

@@ -32,6 +32,8 @@ LEFT_OUT = (
     "state",
 )
 RANKED_BY = "ndcg@20"
+# As many points of a curve show its course, and keep the page of some hundred runs below 6 MB.
+POINTS = 60
 # What the page has columns and filters for; other models than ours have none of them.
 CHOICES = ("loss", "recipe", "tau_strategy")
 # Differences that make two rows of one method but say little about them: how a run was watched, not what it was.
@@ -75,12 +77,12 @@ def read_run(run: RunFolder) -> dict[str, Any]:
     result = run.read_result() if run.is_complete else None
     if result is not None:
         result["test_result"] = result["test_result"] or {}  # without a test part there are no figures
-    curves: dict[str, list[float]] = {}
-    validated = [record for record in epochs if record.get("valid_result")]
-    for name in validated[0]["valid_result"] if validated else ():
-        curves[name] = [_short(record["valid_result"][name]) for record in validated]
     taken = np.cumsum([record["train_seconds"] + record.get("valid_seconds", 0.0) for record in epochs])
-    adaptive = [record for record in epochs if "tau_0" in record]
+    for record, seconds in zip(epochs, taken, strict=True):
+        record["seconds"] = _short(seconds)
+    best = result["best_epoch"] if result else None
+    validated = _thinned([record for record in epochs if record.get("valid_result")], best)
+    adaptive = _thinned([record for record in epochs if "tau_0" in record], best)
     return {
         "run": run,
         "folder": run.path.name,
@@ -93,13 +95,16 @@ def read_run(run: RunFolder) -> dict[str, Any]:
         "state": "complete" if result else "failed" if error else "going on",
         "error": error,
         "epochs": [record["epoch"] for record in validated],
-        "seconds": [_short(taken[place]) for place, record in enumerate(epochs) if record.get("valid_result")],
-        "curves": curves,
+        "seconds": [record["seconds"] for record in validated],
+        "curves": {
+            name: [_short(record["valid_result"][name]) for record in validated]
+            for name in (validated[0]["valid_result"] if validated else ())
+        },
         "epochs_made": len(epochs),
         "temperature": {
-            name: [_short(record[name]) for record in adaptive]
-            for name in ("tau_0", "tau_u_min", "tau_u_mean", "tau_u_max")
+            name: [_short(record[name]) for record in adaptive] for name in ("tau_0", "tau_u_min", "tau_u_max")
         }
+        | {"epochs": [record["epoch"] for record in adaptive]}
         if adaptive
         else None,
         "taus": _histogram(run.read_temperatures()["tau_u"]) if run.temperatures.is_file() else None,
@@ -110,6 +115,14 @@ def read_run(run: RunFolder) -> dict[str, Any]:
         "config": {key: value for key, value in sorted(settings.items()) if key not in LEFT_OUT},
         "environment": run.read_environment(),
     }
+
+
+def _thinned(records: list[dict[str, Any]], best: int | None) -> list[dict[str, Any]]:
+    """Records evenly spread, from the first to the last, and the one of the best epoch."""
+    if len(records) <= POINTS:
+        return records
+    kept = set(np.linspace(0, len(records) - 1, POINTS).round().astype(int).tolist())
+    return [record for place, record in enumerate(records) if place in kept or record["epoch"] == best]
 
 
 def recall_by_popularity(tested: Mapping[str, np.ndarray]) -> list[dict[str, Any]] | None:
@@ -155,17 +168,21 @@ def _told(settings: Mapping[str, Any], key: str) -> str | None:
 def _label(read: list[dict[str, Any]]) -> None:
     """Name each run's row: its method, and the settings in which runs of that method differ beside the seed.
 
-    Settings that the run does not read are left out, and of many only the first few are said; rows that would be
-    called the same all the same are numbered.
+    Settings that the run does not read are left out, as are those that are the same in all runs that read them, and of
+    many only the first few are said; rows that would be called the same all the same are numbered.
     """
     numbers: dict[tuple[Any, ...], list[tuple[str, ...]]] = {}
+    idle = {id(entry["config"]): _idle(entry["config"]) for entry in read}
     for entry in read:
         alike = [other["config"] for other in read if _kind(other) == _kind(entry)]
         keys = {key for config in alike for key in config} - {"seed", "model", "recipe", "dataset", "protocol"}
         differ = sorted(key for key in keys if len({repr(config.get(key)) for config in alike}) > 1)
         said = [key for key in CHOICES if key in differ] + [key for key in differ if key not in CHOICES]
-        idle = _idle(entry["config"])
-        shown = [_said(entry, key) for key in said if key not in UNSAID and key not in idle]
+        shown = []
+        for key in said:
+            of_readers = {repr(config.get(key)) for config in alike if key not in idle[id(config)]}
+            if key not in UNSAID and key not in idle[id(entry["config"])] and len(of_readers) > 1:
+                shown.append(_said(entry, key))
         more = f", {len(shown) - SAID_AT_MOST} more" if len(shown) > SAID_AT_MOST else ""
         label = entry["method"] + (f" ({', '.join(shown[:SAID_AT_MOST])}{more})" if shown else "")
         known = numbers.setdefault((*_kind(entry), label), [])
@@ -211,6 +228,8 @@ def _rows(read: Sequence[dict[str, Any]], folders: Mapping[int, RunFolder]) -> l
         found = against(ranked[0]["label"], runs, RANKED_BY) if ranked else {}
         for row in ranked:
             row["significance"] = found.get(row["label"])
+            if row["significance"] and "error" in row["significance"]:
+                row["significance"]["error"] = "no runs of the same seed, split and data as the best row's"
     return made
 
 
