@@ -274,6 +274,9 @@ def test_a_launch_hears_signals_in_this_thread_and_leaves_everything_as_it_was()
     logging.disable(logging.NOTSET)
     threads = set(threading.enumerate())
     try:
+        # A shell starts what it leaves in the background with SIGINT ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         with _signals_heard() as heard:
             assert heard == ["SIGTERM", "SIGINT"]
@@ -284,7 +287,7 @@ def test_a_launch_hears_signals_in_this_thread_and_leaves_everything_as_it_was()
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as an agent leaves its own handlers
         watcher.join(10)
         assert not watcher.is_alive()
-        assert signal.getsignal(signal.SIGTERM) == before[signal.SIGTERM]
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set() and logging.root.manager.disable == logging.NOTSET
         found = []
         thread = threading.Thread(target=lambda: found.append(_signals_heard().__enter__()))
