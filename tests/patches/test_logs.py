@@ -11,17 +11,22 @@ from recbole.utils import get_tensorboard, init_logger
 from recbole_adaptau.patches import logs
 
 
+def take_down(handlers):
+    for handler in handlers:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+    logs._installed.clear()
+
+
 @pytest.fixture(autouse=True)
 def root_as_found():
-    """The root logger gets its level and handlers back."""
+    """No run before this one has left a log; afterwards the root logger gets its level and handlers back."""
+    take_down(list(logs._installed))
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     yield
-    for handler in [handler for handler in root.handlers if handler not in handlers]:
-        root.removeHandler(handler)
-        handler.close()
+    take_down([handler for handler in root.handlers if handler not in handlers])
     root.setLevel(level)
-    logs._installed.clear()
 
 
 def config(**given) -> Config:
