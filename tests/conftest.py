@@ -38,7 +38,7 @@ SLOW = (
 
 
 def pytest_addoption(parser):
-    parser.addoption("--shuffle", type=int, metavar="SEED", help="Run the tests in a random order.")
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="Run the modules, and the tests of each, in a random order.")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -46,7 +46,10 @@ def pytest_collection_modifyitems(config, items):
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
     if config.option.shuffle is not None:
-        random.Random(config.option.shuffle).shuffle(items)
+        rng = random.Random(config.option.shuffle)
+        rng.shuffle(items)
+        modules = list({item.path: None for item in items})  # together, or their fixtures are made many times
+        items.sort(key=lambda item: modules.index(item.path))
 
 
 @pytest.fixture(autouse=True)
