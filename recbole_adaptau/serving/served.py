@@ -138,7 +138,7 @@ def _with_changes(served: Served, config: Any) -> Served:
     try:
         now = quick_start.create_dataset(rebuild_config({**config_settings(config), "stored_data": None}))
     except AdapTauError as error:
-        warnings.warn(f"the data has changed since the training and cannot be read: {error}", DataWarning, stacklevel=2)
+        warnings.warn(f"the data has changed since the training and cannot be read: {error}", DataWarning, stacklevel=4)
         return served
     names = [
         now.field2id_token[field][np.asarray(now.inter_feat[field])].tolist()
@@ -151,7 +151,7 @@ def _with_changes(served: Served, config: Any) -> Served:
             f"{len(unknown)} {'item is' if len(unknown) == 1 else 'items are'} new since the training and not "
             f"recommended before the next: {shown}",
             DataWarning,
-            stacklevel=2,
+            stacklevel=4,  # the line that loads the recommender
         )
     low_rated = served.low_rated.joined(getattr(now, "low_rated", LowRated.of()))
     return replace(served, low_rated=low_rated).with_history(*names)

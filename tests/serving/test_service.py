@@ -13,7 +13,7 @@ from recbole_adaptau.errors import DataWarning
 from recbole_adaptau.runs.folder import RunFolder
 from recbole_adaptau.serving import served
 from recbole_adaptau.serving.served import from_run, quiet
-from tests.serving.conftest import colours
+from tests.serving.conftest import QUICK, colours
 
 
 def add_lines(shop, rows) -> None:
@@ -72,7 +72,8 @@ def test_a_few_new_items_are_all_named(shop, number, told):
     add_lines(shop, [(5, 100 + item) for item in range(number)])
     with pytest.warns(DataWarning, match=rf"^{told} .*: 100(, \d+)*$") as told_of:
         Recommender.load(shop)
-    assert sum(warning.category is DataWarning for warning in told_of) == 1
+    (named,) = (warning.filename for warning in told_of if warning.category is DataWarning)
+    assert named == __file__, "the line that loads it"
 
 
 def test_of_more_than_ten_new_items_the_first_ten_are_named(shop):
@@ -80,6 +81,19 @@ def test_of_more_than_ten_new_items_the_first_ten_are_named(shop):
     add_lines(shop, [(5, 100 + item) for item in range(11)])
     with pytest.warns(DataWarning, match=r"^11 items are new .*: 100(, \d+){9} …$"):
         Recommender.load(shop)
+
+
+def test_low_ratings_in_changed_files_hide_their_items(tmp_path):
+    folder = tmp_path / "run"
+    maker = Recommender("BPR", epochs=1, run_folder=str(folder), **QUICK)
+    maker.fit(colours(range(24), range(24)).assign(stars=5), rating="stars", min_rating=4, name="shop")
+    first, second = maker.recommend(5, 2)["item"].tolist()
+    relocated(folder)
+    with (folder / "dataset" / "shop" / "shop.inter").open("a", encoding="utf-8") as file:
+        file.write(f"5\t{first}\t1\n")
+    service = Recommender.load(folder)
+    assert service.recommend(5, 1)["item"].tolist() == [second]
+    assert len(service.served.seen) == len(maker.served.seen), "and are no positives"
 
 
 def test_unchanged_files_are_not_read_and_unreadable_ones_are_told(shop, monkeypatch):
@@ -95,8 +109,9 @@ def test_unchanged_files_are_not_read_and_unreadable_ones_are_told(shop, monkeyp
         Recommender.load(shop, data_path=shop / "dataset")
     assert asked == [1]
     (shop / "dataset" / "shop" / "shop.inter").write_text("user_id:token\titem_id:token\n1\n")
-    with pytest.warns(DataWarning, match="the data has changed since the training and cannot be read"):
+    with pytest.warns(DataWarning, match="the data has changed since the training and cannot be read") as told_of:
         found = Recommender.load(shop).recommend(k=5)
+    assert [warning.filename for warning in told_of if warning.category is DataWarning] == [__file__]
     pd.testing.assert_frame_equal(found, before)
 
 
