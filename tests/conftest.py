@@ -38,7 +38,7 @@ SLOW = (
 
 
 def pytest_addoption(parser):
-    parser.addoption("--shuffle", type=int, metavar="SEED", help="Run the modules, and the tests of each, in a random order.")
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="Modules, and the tests of each, in a random order.")
 
 
 def pytest_collection_modifyitems(config, items):
