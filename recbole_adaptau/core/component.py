@@ -55,6 +55,9 @@ class Registry(Generic[Kind], Mapping[str, Kind]):
         """A decorator that makes a class known by a name; the same name again replaces it."""
 
         def known(component: Kind) -> Kind:
+            taken = vars(component).get("name", name)
+            if taken != name:
+                raise ValueError(f"{component.__name__} is registered as {taken!r}: register a subclass as {name!r}.")
             component.name = name
             self._known[name] = component
             return component

@@ -24,6 +24,10 @@ def test_a_registry_knows_what_was_registered_until_it_is_forgotten():
     assert registry.key == "colour" and Red.name == "red" and Red().settings == Component.Settings()
     assert dict(registry) == {"red": Red} and len(registry) == 1
     assert registry.register("red")(Other) is Other and registry["red"] is Other, "the same name again replaces it"
+    with pytest.raises(ValueError, match=r"^Red is registered as 'red': register a subclass as 'blue'\.$"):
+        registry.register("blue")(Red)
+    assert Red.name == "red" and registry.register("blue")(type("Blue", (Red,), {})).name == "blue"
+    registry.forget("blue")
     registry.forget("red")
     assert "red" not in registry and len(registry) == 0
     with pytest.raises(KeyError):

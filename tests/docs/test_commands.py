@@ -193,7 +193,7 @@ def test_what_a_block_registers_is_undone():
     models, before, strategies = registry.MODELS, dict(registry.MODELS), list(STRATEGIES)
     with pytest.raises(ZeroDivisionError), package_as_before():
         registry.MODELS["Mine"] = object
-        STRATEGIES.register("mine")(STRATEGIES["none"])
+        STRATEGIES.register("mine")(type("Mine", (STRATEGIES["none"],), {}))
         registry.MODELS = {}
         raise ZeroDivisionError
     assert registry.MODELS is models and models == before and list(STRATEGIES) == strategies
