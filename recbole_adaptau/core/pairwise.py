@@ -1,7 +1,7 @@
 """Sums over a row's negatives of a function of score differences, in bounded memory."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,8 +9,8 @@ from torch.autograd.function import once_differentiable
 
 from .logsumexp import MAX_SCORES, Chunk, _borrowed, _chunks, _given_back, _transposed_product, _width
 
-# Scores that a function is given at once: 64 K floats are 256 KB, which stay in a core's cache.
-BLOCK = 1 << 16
+# Scores that a function is given at once: 128 K floats are 512 KB, which stay in a core's cache.
+BLOCK = 1 << 17
 # (d [B, M], tau [B, 1]) → φ(d) and tau · dφ/dd, both [B, M]; d may be overwritten.
 PairFunction = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 # (positive [B], tau [B], φ) → the mean of φ over a row's negatives [B] and log Σ w [B]; see `candidate_pair_means`.
@@ -84,10 +84,10 @@ class _PairMeans(torch.autograd.Function):
             sums = torch.zeros_like(positive)
             memory = _borrowed(users, len(users) * _width(ctx.chunks))
             for chunk in ctx.chunks:
-                found, slopes = _chunk_sums(function, users, candidates, positive, tau, weight, chunk, memory)
-                sums += found
+                found = _chunk_sums(function, users, candidates, positive, tau, weight, chunk, memory)
+                sums += found.values
         if len(ctx.chunks) == 1 and any(ctx.needs_input_grad):
-            ctx.kept = slopes, memory
+            ctx.kept = found, memory
         else:
             _given_back(memory)
         ctx.save_for_backward(users, candidates, positive, tau, weight, total)
@@ -103,18 +103,26 @@ class _PairMeans(torch.autograd.Function):
         grad_candidates = torch.empty_like(candidates)
         memory = ctx.kept[1] if ctx.kept else _borrowed(users, len(users) * _width(ctx.chunks))
         for chunk in ctx.chunks:
-            slopes = (
+            found = (
                 ctx.kept[0]
                 if ctx.kept
-                else _chunk_sums(ctx.function, users, candidates, positive, tau, weight, chunk, memory)[1]
+                else _chunk_sums(ctx.function, users, candidates, positive, tau, weight, chunk, memory)
             )
-            grad_users += slopes @ weighted[chunk[0]]
-            grad_positive -= slopes @ weight[chunk[0]]
-            grad_candidates[chunk[0]] = _transposed_product(slopes, scaled)
+            grad_users += found.slopes @ weighted[chunk[0]]
+            grad_positive -= found.summed_slopes
+            grad_candidates[chunk[0]] = _transposed_product(found.slopes, scaled)
         ctx.kept = None  # the memory goes to the next batch; a second backward pass computes the scores again
         _given_back(memory)
         grads = grad_users.mul_(factor), grad_candidates.mul_(weight.unsqueeze(1)), grad_positive * factor.squeeze(1)
         return (*grads, *[None] * 6)
+
+
+class _ChunkSums(NamedTuple):
+    """Of one chunk of columns: Σ_j w_j φ [B], tau · φ' [B, width] and Σ_j w_j tau · φ' [B], without its hits."""
+
+    values: Tensor
+    slopes: Tensor
+    summed_slopes: Tensor
 
 
 def _chunk_sums(
@@ -126,13 +134,15 @@ def _chunk_sums(
     weight: Tensor,
     chunk: Chunk,
     memory: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Σ_j w_j φ over one chunk of columns, and tau · φ', both without its hits. Shape: [B], [B, width] in `memory`."""
+) -> _ChunkSums:
+    """A few rows at a time, all of whose numbers stay in the cache; the slopes stand in `memory`."""
     columns, hit_rows, hit_columns = chunk
     part, share = candidates[columns], weight[columns]
-    slopes = memory[: len(users) * len(part)].view(len(users), len(part))
-    torch.addmm(positive.unsqueeze(1), users, part.T, beta=-1.0, out=slopes)
-    sums = torch.empty_like(positive)
+    made = _ChunkSums(
+        torch.empty_like(positive),
+        memory[: len(users) * len(part)].view(len(users), len(part)),
+        torch.empty_like(positive),
+    )
     height = max(BLOCK // max(len(part), 1), 1)
     starts = range(0, len(users), height)
     hits = (
@@ -141,12 +151,14 @@ def _chunk_sums(
         else torch.searchsorted(hit_rows, torch.arange(0, len(users) + height, height, device=users.device))
     )
     for number, start in enumerate(starts):
-        block = slopes[start : start + height]
-        values, derivatives = function(block, tau[start : start + height].unsqueeze(1))
+        rows = slice(start, start + height)
+        block = torch.mm(users[rows], part.T, out=made.slopes[rows])
+        values, derivatives = function(block.sub_(positive[rows].unsqueeze(1)), tau[rows].unsqueeze(1))
         if hits is not None and hit_rows is not None and hit_columns is not None:
             inside = slice(int(hits[number]), int(hits[number + 1]))
             places = hit_rows[inside] - start, hit_columns[inside]
             values[places] = derivatives[places] = 0.0
-        torch.mv(values, share, out=sums[start : start + height])
-        block.copy_(derivatives)
-    return sums, slopes
+        torch.mv(values, share, out=made.values[rows])
+        torch.mv(derivatives, share, out=made.summed_slopes[rows])
+        made.slopes[rows].copy_(derivatives)
+    return made
