@@ -16,9 +16,9 @@ LEAST = 1e-6  # of ReLU(1 + y), whose logarithm is asked for
 # By name: σ(y) for y = d / 2 in [-1, 1], and σ' / σ from y and σ.
 Surrogate = tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]
 SURROGATES: dict[str, Surrogate] = {
-    "relu": (lambda y: (y + 1).clamp_min_(LEAST), lambda y, sigma: sigma.reciprocal()),
-    "tanh": (lambda y: torch.exp(-2 * y).add_(1).reciprocal_().mul_(2), lambda y, sigma: 2 - sigma),
-    "atan": (lambda y: torch.atan(y).add_(1), lambda y, sigma: (1 + y * y).mul_(sigma).reciprocal_()),
+    "relu": (lambda y: (y + 1).clamp_min(LEAST), lambda y, sigma: sigma.reciprocal()),
+    "tanh": (lambda y: 2 * torch.sigmoid(2 * y), lambda y, sigma: 2 - sigma),
+    "atan": (lambda y: torch.atan(y) + 1, lambda y, sigma: (1 + y * y).mul_(sigma).reciprocal_()),
 }
 # 2 ** (2 / tau) has to fit into float32, also times the number of negatives.
 LEAST_TAU = 0.02
