@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from recbole.config import Config
 
 from recbole_adaptau.core.cosine import unit_rows
@@ -17,6 +18,7 @@ from recbole_adaptau.core.losses import (
     SoftmaxLoss,
     SoftmaxLossAtK,
 )
+from recbole_adaptau.core.losses.bpr import _log_sigmoids
 from recbole_adaptau.core.losses.slatk import top_quantiles
 from recbole_adaptau.core.negatives import Candidates, RowNegatives
 from recbole_adaptau.errors import OptionError
@@ -136,6 +138,15 @@ def test_psl_is_the_loop_over_its_formula(planted, name, inside):
 
     given = PairwiseSoftmaxLoss.Settings(psl_activation=name, positive_in_denominator=inside)
     planted.agrees(PairwiseSoftmaxLoss(given)(planted.batch), planted.loop(row))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_softplus_and_sigmoid_of_any_size(dtype):
+    logits = torch.tensor([[-1e30, -800.0, -100, -20, -1, 0, 1, 20, 86, 90, 170, 800, 1e30]], dtype=dtype)
+    tau = torch.full((1, 1), 0.5, dtype=dtype)
+    softplus, derivative = _log_sigmoids(logits * tau, tau)
+    torch.testing.assert_close(softplus.double(), F.softplus(logits.double()), rtol=1e-6, atol=2e-7)
+    torch.testing.assert_close(derivative.double(), torch.sigmoid(logits.double()), rtol=1e-6, atol=2e-7)
 
 
 def test_bpr_is_the_loop_over_its_formula(planted):
