@@ -77,4 +77,4 @@ def _powers(
     log = log_sigma(y)
     derivatives = slope(y, log)
     powers = log.mul_(2 * LOG2_E / tau).exp2_()
-    return powers, torch.mul(derivatives, powers, out=y)
+    return powers, derivatives.mul_(powers)
