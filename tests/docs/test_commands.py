@@ -98,6 +98,8 @@ def check(found: Found) -> None:
         assert (ROOT / words[0]).is_file(), f"there is no {words[0]}"
         if words[0] in SCRIPTS or words[0].startswith("examples/"):
             parse(SCRIPTS.get(words[0], "train"), words[1:])
+        elif words[0].startswith("results/"):  # they take folders, named by what the page calls them
+            assert not any(word.startswith("-") for word in words[1:])
         else:
             assert set(words[1:]) <= {"--check"}
 
