@@ -96,7 +96,7 @@ def page(grids: Sequence[Grid], pictures: Sequence[str], earlier: str = "") -> s
 
 
 def sweep_figure(grids: Sequence[Grid]) -> "Figure":
-    """A panel for each grid: validation NDCG@20 over tau, and the strategies at their tau_0."""
+    """A panel for each grid of several fixed tau: validation NDCG@20 over tau, and the strategies at their tau_0."""
     from ..reporting.figures import draw_grid
 
     columns = min(len(grids), 3)
@@ -133,7 +133,9 @@ def trace_figure(grids: Sequence[Grid]) -> "Figure":
 
 def files(grids: Sequence[Grid], earlier: str = "") -> dict[str, Any]:
     """The reports by file name."""
-    pictures = {"temperature.png": sweep_figure(grids)}
+    pictures = {}
+    if swept := [grid for grid in grids if len(grid.data["summary"]) > len(grid.strategies()) + 1]:
+        pictures["temperature.png"] = sweep_figure(swept)
     traced = [grid for grid in grids if (grid.folder / grid.data["runs"][0]["folder"]).is_dir() and grid.strategies()]
     if traced:
         pictures["temperature-by-epoch.png"] = trace_figure(traced)

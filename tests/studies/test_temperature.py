@@ -65,7 +65,10 @@ def test_a_grid_without_fixed_temperatures_or_folders_is_still_a_row():
     for run in (found.folder / "runs").iterdir():
         (run / "epochs.jsonl").unlink()
         run.rmdir()
-    assert set(temperature.files([found])) == {"README.md", "temperature.png"}
+    assert set(temperature.files([found])) == {"README.md"}
+    other = temperature.Grid(left("b"))
+    assert set(temperature.files([found, other])) == {"README.md", "temperature.png", "temperature-by-epoch.png"}
+    assert len(temperature.files([found, other])["temperature.png"].axes) == 1
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"summary": [], "runs": []}'])
