@@ -105,7 +105,8 @@ def get_tensorboard(original: Any, logger: logging.Logger) -> Any:
         return _Nowhere()
     for handler in logging.getLogger().handlers:
         if hasattr(handler, "run_folder"):
-            return summary_writer(None, os.path.join(handler.run_folder, "tensorboard"))
+            # It is opened again and again, also after the program has changed its folder.
+            return summary_writer(None, os.path.abspath(os.path.join(handler.run_folder, "tensorboard")))
     return original(logger)
 
 

@@ -80,8 +80,11 @@ class RunRecorder(Trainer):
             return super().fit(train_data, valid_data, *args, **kwargs)
         self._train_data, self._valid_data = train_data, valid_data
         self._saving = kwargs.get("saved", args[1] if len(args) > 1 else True)
-        with self.run.alone() if self.run is not None else nullcontext(), self._stoppable(self._folder):
-            self._fit_in(self._folder, train_data, valid_data, *args, **kwargs)
+        try:
+            with self.run.alone() if self.run is not None else nullcontext(), self._stoppable(self._folder):
+                self._fit_in(self._folder, train_data, valid_data, *args, **kwargs)
+        finally:
+            self.tensorboard.close()  # a thread of its own holds what was logged last, for minutes
         return self.best_valid_score, self.best_valid_result
 
     def _fit_in(self, folder: RunFolder, train_data: Any, *args: Any, **kwargs: Any) -> None:

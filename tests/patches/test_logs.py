@@ -105,7 +105,7 @@ def test_tensorboard_goes_to_the_run_folder():
     init_logger(config(run_folder="run1"))
     # The trainer's module imported the name for itself.
     writer = trainer.get_tensorboard(logging.getLogger())
-    assert Path(writer.log_dir) == Path("run1/tensorboard")
+    assert Path(writer.log_dir) == Path("run1/tensorboard").absolute(), "also once the program has changed its folder"
     writer.close()
     assert not Path("log_tensorboard").exists()
 

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,15 @@ def test_the_screen_has_a_line_an_epoch_and_the_log_has_everything(capsys):
     assert len(RunFolder("run").read_epochs()) == 2
     main(["recommend", "run", "--users", "196"])
     assert not Path("log").exists(), "loading a run leaves no log beside it"
+
+
+@pytest.mark.e2e
+def test_no_thread_outlives_a_run_and_its_events_are_written(capsys):
+    before = set(threading.enumerate())
+    trained(capsys)
+    assert not [thread for thread in set(threading.enumerate()) - before if "Writer" in type(thread).__name__]
+    (events,) = Path("run/tensorboard").glob("events*")
+    assert b"Temperature/tau_0" in events.read_bytes()
 
 
 @pytest.mark.e2e
