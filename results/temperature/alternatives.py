@@ -82,6 +82,8 @@ def measured(run: Path) -> dict[str, float]:
     targets = targets - 1
     new, masked, known_ones = (calibrated(*of) for of in ((scores, targets), (unseen, targets), (scores, trained)))
     margin = math.sqrt(max(new / known_ones, 1.0))
+    known_score, new_score = (scores.gather(1, of[:, None]).mean().item() for of in (trained, targets))
+    ratio = min(math.sqrt(max(known_score / max(new_score, 1e-9), 1.0)), math.sqrt(2))
     nll = torch.logsumexp(unseen / masked, 1) - unseen.gather(1, targets[:, None])[:, 0] / masked
     view = model.view()
     closed = global_tau(view.gap, view.log_ratio_left, 1e-3, math.inf)
@@ -94,6 +96,7 @@ def measured(run: Path) -> dict[str, float]:
         "1.6 B'": math.log(1.6 * masked / tau),
         "c B": math.log(min(margin, math.sqrt(2)) * new / tau),
         "c B, c not bounded": math.log(margin * new / tau),
+        "r B": math.log(ratio * new / tau),
         "hypergradient": -hypergradient(users, items, (scores, held_out), targets, new, model),
         "hypergradient'": -hypergradient(users, items, (unseen, held_out), targets, masked, model),
         "NLL'": nll.mean().item(),
