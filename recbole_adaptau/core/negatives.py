@@ -6,18 +6,19 @@ negative, unless `own_positive` says so. Item 0, the padding, is never a candida
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import OptionError
 from .component import Component, Registry
 from .interactions import Interactions
 from .logsumexp import candidate_logsumexp, row_logsumexp
-from .pairwise import PairMeans, candidate_pair_means
+from .pairwise import PairFunction, PairMeans, candidate_pair_means
 from .settings import SettingsModel, setting
 
 
@@ -42,6 +43,11 @@ class Candidates:
     log_weight: Tensor | None
     hits: tuple[Tensor, Tensor]
     again: Tensor | None = None
+
+    @property
+    def draws(self) -> int:
+        """How many parts of the batch have items of their own."""
+        return 1
 
     def logsumexp(
         self, users: Tensor, items: Tensor, added: Tensor | None, max_logit: float = math.inf
@@ -81,10 +87,74 @@ class Candidates:
 
 
 @dataclass(frozen=True)
+class CandidateGroups:
+    """Candidates of the groups of consecutive rows that a batch consists of.
+
+    Attributes:
+        groups: Each group's candidates.
+        rows: How many rows each has.
+    """
+
+    groups: Sequence[Candidates]
+    rows: Sequence[int]
+
+    @property
+    def items(self) -> Tensor:
+        """[K] the item ids of all groups, one group after another."""
+        return torch.cat([group.items for group in self.groups])
+
+    @property
+    def draws(self) -> int:
+        """As `Candidates.draws`."""
+        return len(self.groups)
+
+    def logsumexp(
+        self, users: Tensor, items: Tensor, added: Tensor | None, max_logit: float = math.inf
+    ) -> Callable[[Tensor], Tensor]:
+        """As `ScoredBatch.logsumexp`. Shape: users [B, d], the candidates' embeddings [K, d], added [K]."""
+        sums = [group.logsumexp(*of_group, max_logit) for group, of_group in self._split(users, items, added)]
+        return lambda tau: torch.cat([one(part) for one, part in zip(sums, tau.split(self.rows), strict=True)])
+
+    def pair_means(self, users: Tensor, items: Tensor, added: Tensor | None) -> PairMeans:
+        """As `ScoredBatch.pair_means`."""
+        means = [group.pair_means(*of_group) for group, of_group in self._split(users, items, added)]
+
+        def of_all(positive: Tensor, tau: Tensor, function: PairFunction) -> tuple[Tensor, Tensor]:
+            parts = zip(means, positive.split(self.rows), tau.split(self.rows), strict=True)
+            mean, log_weight = zip(*(one(p, t, function) for one, p, t in parts), strict=True)
+            return torch.cat(mean), torch.cat(log_weight)
+
+        return of_all
+
+    def scores(self, users: Tensor, items: Tensor, added: Tensor | None) -> tuple[Tensor, Tensor]:
+        """As `ScoredBatch.scores`; groups with fewer items than others have `-inf` behind them."""
+        widest = max(len(group.items) for group in self.groups)
+        scores, weights = [], []
+        for group, of_group in self._split(users, items, added):
+            found, weight = group.scores(*of_group)
+            missing = (0, widest - len(group.items))
+            scores.append(F.pad(found, missing, value=-torch.inf))
+            weights.append(F.pad(torch.zeros_like(found) if weight is None else weight.expand_as(found), missing))
+        return torch.cat(scores), torch.cat(weights)
+
+    def _split(self, users: Tensor, items: Tensor, added: Tensor | None) -> Iterator[tuple[Candidates, Any]]:
+        """Each group with its rows' users, its items and what is added to them."""
+        widths = [len(group.items) for group in self.groups]
+        of_items = [None] * len(widths) if added is None else added.split(widths)
+        parts = zip(users.split(self.rows), items.split(widths), of_items, strict=True)
+        return zip(self.groups, parts, strict=True)
+
+
+@dataclass(frozen=True)
 class RowNegatives:
     """Items that are the negatives of one row each. Shape: items [B, M]."""
 
     items: Tensor
+
+    @property
+    def draws(self) -> int:
+        """As `Candidates.draws`."""
+        return len(self.items)
 
     def logsumexp(
         self, users: Tensor, items: Tensor, added: Tensor | None, max_logit: float = math.inf
@@ -99,6 +169,9 @@ class RowNegatives:
     def scores(self, users: Tensor, items: Tensor, added: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """As `ScoredBatch.scores`."""
         return torch.einsum("bd,bmd->bm", users, items.view(*self.items.shape, -1)), added
+
+
+BatchNegatives = Candidates | CandidateGroups | RowNegatives
 
 
 class Negatives(Component):
@@ -127,7 +200,7 @@ class Negatives(Component):
     def begin_epoch(self) -> None:
         """An epoch depends on nothing but its random state: forget what an epoch before has left."""
 
-    def draw(self, users: Tensor, positives: Tensor, sampled: Tensor | None = None) -> Candidates | RowNegatives:
+    def draw(self, users: Tensor, positives: Tensor, sampled: Tensor | None = None) -> BatchNegatives:
         """Shape: users [B], positives [B] (item ids), sampled [B, M] negatives that came with the batch."""
         raise TypeError(f"{type(self).__name__} has no draw(users, positives, sampled).")
 
@@ -171,7 +244,9 @@ class CandidateNegatives(Negatives):
             correction = -torch.log(q.clamp_min(q[q > 0].min()) * interactions.n_real_items).float()
         self.register_buffer("log_correction", correction, persistent=False)
 
-    def draw(self, users: Tensor, positives: Tensor, sampled: Tensor | None = None) -> Candidates:
+    def draw(
+        self, users: Tensor, positives: Tensor, sampled: Tensor | None = None
+    ) -> Candidates | CandidateGroups:
         items, repeats = self.candidates(positives)
         log_weight = None if repeats is None else torch.log(repeats.float())
         if self.log_correction is not None:
@@ -231,6 +306,13 @@ class SharedNegatives(CandidateNegatives):
         negative_distribution: Literal["uniform", "popularity"] = setting(
             "uniform", "How `shared` draws: uniform, or popularity (training counts only)."
         )
+        negative_groups: int = setting(
+            1,
+            "Groups of a batch's rows that `shared` draws for, num_negatives for each. More groups come closer to negatives "
+            "of each row's own, at more time.",
+            ge=1,
+            le=10**6,
+        )
         negative_alpha: float = setting(1.0, "Power of the training counts for popularity.", ge=0.0, le=10.0)
         logq_correction: bool = LOGQ_CORRECTION
 
@@ -250,6 +332,13 @@ class SharedNegatives(CandidateNegatives):
 
     def begin_epoch(self) -> None:
         self._order, self._place = self.everything[:0], 0
+
+    def draw(self, users: Tensor, positives: Tensor, sampled: Tensor | None = None) -> Candidates | CandidateGroups:
+        draw, size = super().draw, -(-len(users) // self.settings.negative_groups)
+        if size >= len(users):
+            return draw(users, positives)
+        pairs = list(zip(users.split(size), positives.split(size), strict=True))
+        return CandidateGroups([draw(*pair) for pair in pairs], [len(rows) for rows, _ in pairs])
 
     def candidates(self, positives: Tensor) -> tuple[Tensor, Tensor | None]:
         number = self.settings.num_negatives

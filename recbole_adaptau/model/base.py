@@ -19,7 +19,7 @@ from ..core.component import Registry, versions
 from ..core.cosine import unit_rows
 from ..core.epoch_view import EpochView
 from ..core.losses import LOSSES, ScoredBatch
-from ..core.negatives import NEGATIVES, rows_of_negatives
+from ..core.negatives import NEGATIVES, BatchNegatives, rows_of_negatives
 from ..core.settings import SettingsModel, setting
 from ..core.strategies import STRATEGIES
 from ..data.check import check_topk
@@ -250,7 +250,7 @@ class AdapTauRecommender(GeneralRecommender, ABC):
         weights = self._product_of(RecipePart.row_weights)
         if weights is not None:
             losses = losses * weights[users]
-        ranking = losses.mean() + self._regularisation(users, positives, negatives.items)
+        ranking = losses.mean() + self._regularisation(users, positives, negatives)
         further = self.auxiliary_losses(users, positives)
         return (ranking, *further) if further else ranking
 
@@ -334,16 +334,16 @@ class AdapTauRecommender(GeneralRecommender, ABC):
     def _score_items(self, embeddings: Tensor) -> Tensor:
         return unit_rows(embeddings) if self.normalize_items else embeddings
 
-    def _regularisation(self, users: Tensor, positives: Tensor, negatives: Tensor) -> Tensor | float:
+    def _regularisation(self, users: Tensor, positives: Tensor, negatives: BatchNegatives) -> Tensor | float:
         """reg_weight · (sum of squares of the batch's own embeddings) / 2B, as the authors have it."""
         if self.settings.reg_weight == 0:
             return 0.0
         user, positive = self.ego_embeddings(users, positives)
         squares = user.square().sum() + positive.square().sum()
         if self.settings.reg_negatives:
-            # Negatives that all rows share count once for every row, as a row's own would on average.
-            times = len(users) if negatives.dim() == 1 else 1
-            squares = squares + times * self.ego_embeddings(users, negatives.reshape(-1))[1].square().sum()
+            # Negatives that rows share count once for every row, as a row's own would on average.
+            times = len(users) / negatives.draws
+            squares = squares + times * self.ego_embeddings(users, negatives.items.reshape(-1))[1].square().sum()
         return self.settings.reg_weight * squares / (2 * len(users))
 
     @torch.no_grad()
