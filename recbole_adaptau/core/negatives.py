@@ -244,9 +244,7 @@ class CandidateNegatives(Negatives):
             correction = -torch.log(q.clamp_min(q[q > 0].min()) * interactions.n_real_items).float()
         self.register_buffer("log_correction", correction, persistent=False)
 
-    def draw(
-        self, users: Tensor, positives: Tensor, sampled: Tensor | None = None
-    ) -> Candidates | CandidateGroups:
+    def draw(self, users: Tensor, positives: Tensor, sampled: Tensor | None = None) -> Candidates | CandidateGroups:
         items, repeats = self.candidates(positives)
         log_weight = None if repeats is None else torch.log(repeats.float())
         if self.log_correction is not None:

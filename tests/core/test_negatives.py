@@ -1,5 +1,7 @@
 """Which items become negatives, how often, and which scores are left out."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -303,3 +305,39 @@ def test_by_default_a_positive_of_other_rows_too_does_not_count_again():
     data = Interactions(np.array([1, 2, 3]), np.array([1, 1, 2]), 4, 5)
     assert make(data, "in_batch").draw(data.users, data.items).again is None
     assert make(data, "in_batch", own_positive=True).draw(data.users, data.items).again is not None
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10_000), st.integers(1, 12), st.sampled_from(["uniform", "popularity"]))
+def test_groups_of_rows_have_draws_of_their_own(seed, groups, distribution):
+    """What `shared` would draw for each group alone, in their order, and no more groups than rows."""
+    data, _ = planted(seed)
+    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))[:7]
+    users, positives = data.users[order], data.items[order]
+    torch.manual_seed(seed)
+    drawn = make(data, "shared", 3, distribution, negative_groups=groups).draw(users, positives)
+    rows = [len(part) for part in users.split(math.ceil(7 / groups))]
+    assert drawn.draws == len(rows) <= groups
+    torch.manual_seed(seed)
+    alone = make(data, "shared", 3, distribution)
+    parts = [alone.draw(*part) for part in zip(users.split(rows), positives.split(rows), strict=True)]
+    assert torch.equal(drawn.items, torch.cat([part.items for part in parts]))
+    u, items, tau = torch.randn(7, 4), torch.randn(N_ITEMS, 4), torch.rand(7) + 0.2
+    want = [
+        part.logsumexp(of_users, items[part.items], None)(of_tau)
+        for part, of_users, of_tau in zip(parts, u.split(rows), tau.split(rows), strict=True)
+    ]
+    assert torch.equal(drawn.logsumexp(u, items[drawn.items], None)(tau), torch.cat(want))
+
+
+def test_gradients_through_groups_are_those_of_the_scores():
+    data, _ = planted()
+    torch.manual_seed(1)
+    drawn = make(data, "shared", 3, negative_groups=3).draw(data.users[:7], data.items[:7])
+    u, items = torch.randn(7, 4, requires_grad=True), torch.randn(len(drawn.items), 4, requires_grad=True)
+    tau = torch.rand(7) + 0.2
+    scores, weight = drawn.scores(u, items, None)
+    naive = torch.logsumexp(scores / tau[:, None] + weight, 1).sum()
+    got = drawn.logsumexp(u, items, None)(tau).sum()
+    for one, other in zip(torch.autograd.grad(got, (u, items)), torch.autograd.grad(naive, (u, items)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
