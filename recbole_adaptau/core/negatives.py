@@ -112,7 +112,7 @@ class CandidateGroups:
         self, users: Tensor, items: Tensor, added: Tensor | None, max_logit: float = math.inf
     ) -> Callable[[Tensor], Tensor]:
         """As `ScoredBatch.logsumexp`. Shape: users [B, d], the candidates' embeddings [K, d], added [K]."""
-        sums = [group.logsumexp(*of_group, max_logit) for group, of_group in self._split(users, items, added)]
+        sums = [group.logsumexp(u, i, a, max_logit) for group, (u, i, a) in self._split(users, items, added)]
         return lambda tau: torch.cat([one(part) for one, part in zip(sums, tau.split(self.rows), strict=True)])
 
     def pair_means(self, users: Tensor, items: Tensor, added: Tensor | None) -> PairMeans:
@@ -137,7 +137,9 @@ class CandidateGroups:
             weights.append(F.pad(torch.zeros_like(found) if weight is None else weight.expand_as(found), missing))
         return torch.cat(scores), torch.cat(weights)
 
-    def _split(self, users: Tensor, items: Tensor, added: Tensor | None) -> Iterator[tuple[Candidates, Any]]:
+    def _split(
+        self, users: Tensor, items: Tensor, added: Tensor | None
+    ) -> Iterator[tuple[Candidates, tuple[Tensor, Tensor, Tensor | None]]]:
         """Each group with its rows' users, its items and what is added to them."""
         widths = [len(group.items) for group in self.groups]
         of_items = [None] * len(widths) if added is None else added.split(widths)
@@ -245,6 +247,10 @@ class CandidateNegatives(Negatives):
         self.register_buffer("log_correction", correction, persistent=False)
 
     def draw(self, users: Tensor, positives: Tensor, sampled: Tensor | None = None) -> Candidates | CandidateGroups:
+        return self.draw_for(users, positives)
+
+    def draw_for(self, users: Tensor, positives: Tensor) -> Candidates:
+        """Candidates that all these rows share. Shape: users [B], positives [B]."""
         items, repeats = self.candidates(positives)
         log_weight = None if repeats is None else torch.log(repeats.float())
         if self.log_correction is not None:
@@ -306,8 +312,8 @@ class SharedNegatives(CandidateNegatives):
         )
         negative_groups: int = setting(
             1,
-            "Groups of a batch's rows that `shared` draws for, num_negatives for each. More groups come closer to negatives "
-            "of each row's own, at more time.",
+            "Groups of a batch's rows that `shared` draws num_negatives for, each its own. More groups are nearer to "
+            "negatives of each row's own, and slower.",
             ge=1,
             le=10**6,
         )
@@ -332,11 +338,11 @@ class SharedNegatives(CandidateNegatives):
         self._order, self._place = self.everything[:0], 0
 
     def draw(self, users: Tensor, positives: Tensor, sampled: Tensor | None = None) -> Candidates | CandidateGroups:
-        draw, size = super().draw, -(-len(users) // self.settings.negative_groups)
+        size = -(-len(users) // self.settings.negative_groups)
         if size >= len(users):
-            return draw(users, positives)
+            return self.draw_for(users, positives)
         pairs = list(zip(users.split(size), positives.split(size), strict=True))
-        return CandidateGroups([draw(*pair) for pair in pairs], [len(rows) for rows, _ in pairs])
+        return CandidateGroups([self.draw_for(*pair) for pair in pairs], [len(rows) for rows, _ in pairs])
 
     def candidates(self, positives: Tensor) -> tuple[Tensor, Tensor | None]:
         number = self.settings.num_negatives
