@@ -330,14 +330,16 @@ def test_groups_of_rows_have_draws_of_their_own(seed, groups, distribution):
     assert torch.equal(drawn.logsumexp(u, items[drawn.items], None)(tau), torch.cat(want))
 
 
-def test_gradients_through_groups_are_those_of_the_scores():
+def test_sums_and_gradients_through_groups_are_those_of_the_scores():
     data, _ = planted()
     torch.manual_seed(1)
     drawn = make(data, "shared", 3, negative_groups=3).draw(data.users[:7], data.items[:7])
     u, items = torch.randn(7, 4, requires_grad=True), torch.randn(len(drawn.items), 4, requires_grad=True)
     tau = torch.rand(7) + 0.2
     scores, weight = drawn.scores(u, items, None)
+    assert scores.shape == weight.shape == (7, 3)
     naive = torch.logsumexp(scores / tau[:, None] + weight, 1).sum()
     got = drawn.logsumexp(u, items, None)(tau).sum()
+    torch.testing.assert_close(got, naive)
     for one, other in zip(torch.autograd.grad(got, (u, items)), torch.autograd.grad(naive, (u, items)), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
