@@ -15,11 +15,12 @@ from recbole.utils import InputType
 from torch import Tensor, nn
 
 from ..config.recipes import check_recipe
+from ..core.candidates import BatchNegatives, rows_of_negatives
 from ..core.component import Registry, versions
 from ..core.cosine import unit_rows
 from ..core.epoch_view import EpochView
 from ..core.losses import LOSSES, ScoredBatch
-from ..core.negatives import NEGATIVES, BatchNegatives, rows_of_negatives
+from ..core.negatives import NEGATIVES
 from ..core.settings import SettingsModel, setting
 from ..core.strategies import STRATEGIES
 from ..data.check import check_topk

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from recbole.config import Config
 
+from recbole_adaptau.core.candidates import Candidates, RowNegatives
 from recbole_adaptau.core.cosine import unit_rows
 from recbole_adaptau.core.epoch_view import EpochView
 from recbole_adaptau.core.losses import (
@@ -20,7 +21,6 @@ from recbole_adaptau.core.losses import (
 )
 from recbole_adaptau.core.losses.bpr import _log_sigmoids
 from recbole_adaptau.core.losses.slatk import top_quantiles
-from recbole_adaptau.core.negatives import Candidates, RowNegatives
 from recbole_adaptau.errors import OptionError
 from tests.helpers import interactions
 

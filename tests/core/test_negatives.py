@@ -8,8 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recbole_adaptau.core.candidates import rows_of_negatives
 from recbole_adaptau.core.interactions import Interactions
-from recbole_adaptau.core.negatives import NEGATIVES, rows_of_negatives
+from recbole_adaptau.core.negatives import NEGATIVES
 from recbole_adaptau.errors import OptionError
 
 N_USERS, N_ITEMS = 6, 9  # the padding included
