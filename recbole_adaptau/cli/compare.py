@@ -16,7 +16,7 @@ from .command import RESUMABLE, exit_code, new_parser, typed
 
 PROGRAM = "recbole-adaptau compare"
 EXAMPLES = f"""examples:
-  {PROGRAM}                                                   eight models on ml-100k, three seeds
+  {PROGRAM}                                                   {len(MODELS)} models on ml-100k, three seeds
   {PROGRAM} --models AdapTauMF BPR ItemKNN --seeds 1          any of RecBole's general models
   {PROGRAM} --dataset ml-1m --seeds 1 --budget 40 --parallel 2
   {PROGRAM} --models AdapTauMF --epochs=5                     any configuration key, for all models
