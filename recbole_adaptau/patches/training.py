@@ -1,4 +1,4 @@
-"""Training: names that PyTorch has moved, reports to ray, a result's run folder, and NCL with few users or items."""
+"""Training: names that PyTorch has moved, models of one epoch, reports to ray, run folders, NCL with few users or items."""
 
 import inspect
 import sys
@@ -17,6 +17,11 @@ def grad_scaler(original: Any, **options: Any) -> torch.amp.GradScaler:
 
 def autocast(original: Any, **options: Any) -> torch.amp.autocast:
     return torch.amp.autocast("cuda", **options)
+
+
+def start_traditional(original: Any, self: Any, config: Any, model: Any) -> None:
+    original(self, config, model)
+    self.eval_step = min(self.eval_step, self.epochs)
 
 
 def report(original: Any, **figures: Any) -> None:

@@ -154,6 +154,13 @@ def ranks_are_not_weighed_for_ncl() -> bool:
     return unequal_ranks_count_alike(trainers.NCLTrainer)
 
 
+@canary("recbole.trainer.trainer:TraditionalTrainer.__init__")
+def one_epoch_is_never_validated() -> bool:
+    config, _, _, trainer = built(eval_step=5)
+    traditional = trainers.TraditionalTrainer(config, trainer.model)
+    return traditional.eval_step > traditional.epochs
+
+
 @canary("recbole.trainer.trainer:Trainer._map_reduce")
 def coverage_is_averaged_over_ranks() -> bool:
     config, *_, trainer = built()
