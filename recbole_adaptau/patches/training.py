@@ -1,4 +1,4 @@
-"""Training: names that PyTorch has moved, models of one epoch, reports to ray, run folders, NCL with few users or items."""
+"""Training: names that PyTorch has moved, models of one epoch, reports to ray, run folders, NCL with few users."""
 
 import inspect
 import sys
