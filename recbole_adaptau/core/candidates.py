@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -88,7 +89,7 @@ class CandidateGroups:
     groups: Sequence[Candidates]
     rows: Sequence[int]
 
-    @property
+    @cached_property
     def items(self) -> Tensor:
         """[K] the item ids of all groups, one group after another."""
         return torch.cat([group.items for group in self.groups])
