@@ -14,12 +14,14 @@ from torch.utils.data import distributed as torch_distributed
 
 from ..distributed import ranks
 from ..training.checkpoint import DATA_CLASSES
+from ..training.products import use_faster_products
 
 # Of all processes only the first may write.
 _ONLY_FIRST = ("show_progress", "verbose", "log_wandb", "save_dataset", "save_dataloaders")
 
 
 def init_device(original: Any, self: Any) -> None:
+    use_faster_products()
     settings = self.final_config_dict
     if "local_rank" not in settings:
         original(self)

@@ -58,7 +58,8 @@ PATCHES = (
           "security", (), "3bf22352dad4",
           "FullLoader builds Python objects from YAML tags, and the class is changed for the whole process."),
     Patch("recbole.config.configurator:Config._init_device", ".ranks:init_device", "bug", (1811, 2154), "d6b946b3b2e0",
-          "nccl is hard-coded, also on CPUs, and on a second machine one process logs and writes as the first does."),
+          "nccl is hard-coded, also on CPUs, on a second machine one process logs and writes as the first does, and "
+          "float32 products on a CPU are left to MKL, which takes twice as long on AMD's."),
     Patch("recbole.config.configurator:Config.compatibility_settings", ".libraries:compatibility_settings",
           "library drift", (2215,), "5030d75b2f92",
           "NumPy 2 has neither float_ nor complex_ nor unicode_, which every Config asks for."),
