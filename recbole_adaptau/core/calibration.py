@@ -19,7 +19,7 @@ from .interactions import Interactions
 LEAST_POSITIVES = 64
 # Of positives whose scores of the catalogue are worked on at once; so many fit into a cache.
 MOST_ROWS, MAX_SCORES = 64, 1 << 22
-# A margin of more than sqrt(2) does not help: training positives known by heart say nothing about noise.
+# Beyond a margin of sqrt(2) validation NDCG falls: training positives known by heart say nothing about noise.
 MOST_OVERFITTING = 2.0
 
 
@@ -130,67 +130,74 @@ def newton_step(scale: float, derivatives: Tensor) -> float:
 
 
 class Calibration(NamedTuple):
-    """The temperatures that calibrate new positives and training positives of the same users."""
+    """What positives that are not trained on say about the temperature.
+
+    Attributes:
+        new: The temperature that calibrates them.
+        overfitting: The mean score of training positives of the same users as a multiple of theirs, within 1 and
+            `MOST_OVERFITTING`.
+    """
 
     new: float
-    trained: float
+    overfitting: float
+
+    @property
+    def margin(self) -> float:
+        """How far above `new` to train.
+
+        Two demands differ where a model overfits: new positives calibrated (tau = new), and training positives with no
+        larger logits than new ones deserve (tau = overfitting · new). This is their geometric mean.
+        """
+        return math.sqrt(self.overfitting)
 
     @property
     def advised(self) -> float:
         """The temperature to train at."""
         return self.margin * self.new
 
-    @property
-    def margin(self) -> float:
-        """How far above `new` to train: sqrt(new / trained), within 1 and sqrt(2).
-
-        The more a model overfits, the more two demands differ: new positives calibrated (tau = new), and training
-        positives with logits no larger than those of new ones should be (tau = new² / trained, if mean scores are in
-        the ratio new / trained). This is their geometric mean. Without overfitting both are `new`.
-        """
-        return math.sqrt(min(max(self.new / self.trained, 1.0), MOST_OVERFITTING))
-
 
 @torch.no_grad()
 def calibration(
     embeddings: tuple[Tensor, Tensor],
-    data: Interactions,
     positives: tuple[Tensor, Tensor],
+    trained: Tensor,
     added: Tensor | None,
-    start: Calibration,
+    start: float,
     steps: int,
-    seed: int,
 ) -> Calibration:
-    """Measure both temperatures by Newton's method in 1 / tau.
+    """Calibrate new positives by Newton's method in 1 / tau, and compare their scores with training positives'.
 
     The softmax is the one that is trained on, in expectation: over the whole catalogue, the user's training positives
-    included. Of training positives half as many are enough, one drawn for each user: only the root of their
-    temperature counts. Memory does not grow with the number of positives.
+    included. Memory does not grow with the number of positives.
 
     Args:
         embeddings: (users [n_users, d], items [n_items, d]) as they are scored in training.
-        data: The pairs that are trained on; every user of `positives` has one.
         positives: (users [H], items [H]) of the new positives.
+        trained: [H] the mean score of those users' training positives.
         added: [n_items] what is added to an item's logits, if anything.
-        start: Where to start from; the last epoch's is near.
+        start: The temperature to start from; the last epoch's is near.
         steps: Newton steps.
-        seed: Of the draw of training positives.
     """
     users, items = embeddings
-    chance = torch.rand(len(positives[0]), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    drawn = data.indptr[positives[0]] + (chance.to(data.indptr.device) * data.user_counts[positives[0]]).long()
-    parts = list(zip(*(ids.split(rows_at_once(len(items))) for ids in (*positives, data.items[drawn])), strict=True))
+    parts = list(zip(*(ids.split(rows_at_once(len(items))) for ids in positives), strict=True))
     added = None if added is None else added[1:]
-    new, trained = 1 / start.new, 1 / start.trained
-    for _ in range(steps):
-        of_new, of_trained = torch.zeros(2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
-        for number, (who, unknown, known) in enumerate(parts):
+    scale, new = 1 / start, 0.0
+    for step in range(steps):
+        derivatives = torch.zeros(2, dtype=torch.float64)
+        for who, what in parts:
             scores = users[who] @ items[1:].T
-            of_new += nll_derivatives(new, scores, unknown - 1, added)
-            if number % 2 == 0:
-                of_trained += nll_derivatives(trained, scores, known - 1, added)
-        new, trained = newton_step(new, of_new), newton_step(trained, of_trained)
-    return Calibration(1 / new, 1 / trained)
+            derivatives += nll_derivatives(scale, scores, what - 1, added)
+            if step == 0:
+                new += scores.gather(1, (what - 1).unsqueeze(1)).sum().item()
+        scale = newton_step(scale, derivatives)
+    return Calibration(1 / scale, overfitting(trained.mean().item(), new / len(trained)))
+
+
+def overfitting(trained: float, new: float) -> float:
+    """trained / new, within 1 and `MOST_OVERFITTING`; an untrained model's mean scores may be negative."""
+    if trained <= new:
+        return 1.0
+    return min(trained / new, MOST_OVERFITTING) if new > 0 else MOST_OVERFITTING
 
 
 def transfer_slope(trained: Tensor, new: Tensor) -> float:

@@ -93,6 +93,10 @@ class EpochView:
         users, items = self.embeddings
         return positive_sums(users, items, self.interactions.indptr, self.interactions.items)
 
+    def mean_positive(self, users: Tensor) -> Tensor:
+        """The mean score of each user's training positives. Shape: user ids [B] → [B], float64."""
+        return self.positive_sums[users] / self.interactions.user_counts[users]
+
     @cached_property
     def gap(self) -> float:
         """mu+ − mu, the difference of the mean scores over the training positives and over all pairs."""
@@ -122,8 +126,7 @@ class EpochView:
             candidate_logsumexp(users[part], candidates, users.new_full(part.shape, tau), max_logit=largest)
             for part in active.split(LOSS_USERS)
         ]
-        positive = self.positive_sums[active] / self.interactions.user_counts[active]
-        return torch.cat(sums).double() + math.log(number / len(drawn)) - positive / tau
+        return torch.cat(sums).double() + math.log(number / len(drawn)) - self.mean_positive(active) / tau
 
     @cached_property
     def variance_gap(self) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..core.calibration import Calibration, calibration, spread_places
+from ..core.calibration import calibration, spread_places
 from ..model.base import AdapTauRecommender
 
 # Validation positives that are looked at, at most.
@@ -34,10 +34,9 @@ def calibrated_temperatures(model: AdapTauRecommender, valid_data: Any, seed: in
     places = spread_places(users, MOST_POSITIVES, seed, kept=0)
     if not len(places):
         return {}
-    positives = tuple(torch.from_numpy(ids[places]).to(data.users) for ids in (users, items))
+    who, what = (torch.from_numpy(ids[places]).to(data.users) for ids in (users, items))
     view, tau_0 = model.view(), model.strategy.tau_0.item()
-    start = Calibration(tau_0, tau_0)
-    found = calibration(view.embeddings, data, (positives[0], positives[1]), view.item_logits, start, STEPS, seed)
+    found = calibration(view.embeddings, (who, what), view.mean_positive(who), view.item_logits, tau_0, STEPS)
     return {"calibrated_tau": found.new, "advised_tau": found.advised}
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from recbole_adaptau.core.calibration import Calibration, HeldOut, calibration
+from recbole_adaptau.core.calibration import HeldOut, calibration
 from recbole_adaptau.core.epoch_view import EpochView
 from recbole_adaptau.core.interactions import Interactions
 from recbole_adaptau.core.strategies import STRATEGIES
@@ -80,9 +80,8 @@ def test_an_epoch_is_the_geometric_mean_with_the_last(name):
     first = strategy.tau_0.item()
     assert first == pytest.approx(0.7 / planted.view(0, None).log_ratio), "the closed form at the assumed gap"
     strategy.begin_epoch(planted.view(1, planted.held_out))
-    new, trained = strategy.calibrated.tolist()
-    margin = math.sqrt(min(max(new / trained, 1), 2))
-    assert strategy.tau_0.item() == pytest.approx(math.sqrt(first * margin * new), rel=1e-6)
+    new, times = strategy.calibrated.tolist()
+    assert strategy.tau_0.item() == pytest.approx(math.sqrt(first * math.sqrt(times) * new), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -131,17 +130,20 @@ def test_users_losses_are_shrunk_by_what_held_out_positives_confirm():
 
 
 @pytest.mark.parametrize("epoch", [1, 3, 4, 9])
-def test_an_epochs_measurement_starts_from_the_last_and_draws_by_its_number(epoch):
-    """Two Newton steps while scores change fast, then one."""
-    planted, strategy = Planted(overfit=1.0), made("calibrated")
+def test_an_epochs_measurement_starts_from_the_last(epoch):
+    """Two Newton steps while scores change fast, then one; training positives of the held-out ones' users."""
+    planted, strategy = Planted(overfit=0.05), made("calibrated")
     strategy.begin_epoch(planted.view(0, planted.held_out))
-    strategy.calibrated.copy_(torch.tensor([0.3, 0.25]))
+    strategy.calibrated.copy_(torch.tensor([0.3, 1.25]))
     strategy.begin_epoch(planted.view(epoch, planted.held_out))
     pairs = planted.held_out.users, planted.held_out.items
-    tables = planted.users, planted.items
-    want = calibration(tables, planted.rest, pairs, None, Calibration(0.3, 0.25), 2 if epoch < 4 else 1, seed=epoch)
-    assert strategy.calibrated.tolist() == pytest.approx(list(want))
-    assert f"calibrated {want.new:.4f} (held out), {want.trained:.4f} (training)" in strategy.describe()
+    f = planted.users @ planted.items.T
+    rest = planted.rest
+    trained = torch.stack([f[u, rest.items[rest.users == u]].mean() for u in pairs[0].tolist()])
+    want = calibration((planted.users, planted.items), pairs, trained, None, 0.3, 2 if epoch < 4 else 1)
+    assert 1 < want.overfitting < 2, "no bound decides"
+    assert strategy.calibrated.tolist() == pytest.approx(list(want), rel=1e-6)
+    assert f"calibrated at {want.new:.4f}, margin {want.margin:.3f}" in strategy.describe()
 
 
 def test_the_slope_is_that_of_held_out_losses_by_hand():
@@ -178,7 +180,7 @@ def test_an_untrained_model_starts_from_the_closed_form_with_all_differences_con
     planted, strategy = Planted(), made("calibrated_user")
     assert strategy.transfer.item() == 1.0
     strategy.begin_epoch(planted.view(0, planted.held_out))
-    assert strategy.calibrated.tolist() == pytest.approx([strategy.tau_0.item()] * 2)
+    assert strategy.calibrated.tolist() == pytest.approx([strategy.tau_0.item(), 1.0])
     strategy.transfer.fill_(0.4)
     planted.held_out.returned = True
     torch.manual_seed(0)

@@ -18,6 +18,7 @@ from recbole_adaptau.core.calibration import (
     calibration,
     newton_step,
     nll_derivatives,
+    overfitting,
     rows_at_once,
     spread_places,
     transfer_slope,
@@ -44,16 +45,15 @@ class Planted:
 
     def measured(self, start: float = 0.5, steps: int = 30) -> Calibration:
         who = torch.arange(1, USERS + 1)
-        data = Interactions(who.numpy(), self.trained.numpy(), USERS + 1, ITEMS + 1)
-        begin = Calibration(start, start)
-        return calibration((self.users, self.items), data, (who, self.new), self.added, begin, steps, seed=0)
+        trained = (self.users[who] * self.items[self.trained]).sum(1)
+        return calibration((self.users, self.items), (who, self.new), trained, self.added, start, steps)
 
-    def brute_force(self, positives: torch.Tensor, rows: torch.Tensor | slice = slice(None)) -> float:
-        scores = (self.users[1:] @ self.items[1:].T).double()[rows]
+    def brute_force(self, positives: torch.Tensor) -> float:
+        scores = (self.users[1:] @ self.items[1:].T).double()
         added = 0 if self.added is None else self.added[1:].double()
 
         def nll(log_tau: float) -> float:
-            return F.cross_entropy(scores / math.exp(log_tau) + added, positives[rows] - 1).item()
+            return F.cross_entropy(scores / math.exp(log_tau) + added, positives - 1).item()
 
         return math.exp(minimize_scalar(nll, bounds=(-5, 3), method="bounded", options={"xatol": 1e-9}).x)
 
@@ -66,14 +66,6 @@ def test_it_is_the_brute_force_minimum(tau, start, added):
     found = planted.measured(start)
     assert found.new == pytest.approx(planted.brute_force(planted.new), rel=1e-4)
     assert found.new == pytest.approx(tau, rel=0.15)
-
-
-def test_training_positives_are_measured_on_every_second_part():
-    """A user has one training positive here, so that the draw has no choice."""
-    planted = Planted(0.2)
-    planted.trained = planted.drawn(0.1)
-    halves = torch.arange(USERS).div(64, rounding_mode="floor") % 2 == 0
-    assert planted.measured().trained == pytest.approx(planted.brute_force(planted.trained, halves), rel=1e-4)
 
 
 def test_fewer_rows_at_a_time_change_nothing(monkeypatch):
@@ -96,14 +88,28 @@ def test_overfitting_raises_the_temperature_and_the_margin():
     planted.users[1:] = F.normalize(planted.users[1:] + 2 * planted.items[planted.trained], dim=1)
     after = planted.measured()
     assert before.margin == pytest.approx(1, abs=0.1)
-    assert after.new > 1.5 * before.new and after.trained < 0.8 * before.trained
+    assert after.new > 1.5 * before.new
     assert after.margin == pytest.approx(math.sqrt(2)) and after.advised == pytest.approx(math.sqrt(2) * after.new)
 
 
-def test_the_margin_has_bounds():
-    assert Calibration(0.1, 0.1).margin == Calibration(0.1, 0.2).margin == 1.0
-    assert Calibration(0.15, 0.1).margin == pytest.approx(math.sqrt(1.5))
-    assert Calibration(0.1, 0.001).margin == pytest.approx(math.sqrt(2))
+def test_the_margin_is_the_root_of_the_quotient_of_mean_scores():
+    planted = Planted()
+    planted.users[1:] = F.normalize(planted.users[1:] + 0.2 * planted.items[planted.trained], dim=1)
+    f = (planted.users[1:].double() @ planted.items[1:].double().T).numpy()
+    rows = np.arange(USERS)
+    quotient = f[rows, planted.trained.numpy() - 1].mean() / f[rows, planted.new.numpy() - 1].mean()
+    assert 1.1 < quotient < 1.9, "no bound decides"
+    for steps in (1, 3):
+        assert planted.measured(steps=steps).margin == pytest.approx(math.sqrt(quotient), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "trained, new, times",
+    [(0.3, 0.2, 1.5), (0.2, 0.3, 1), (0.2, 0.2, 1), (0.5, 0.2, 2), (0.1, 0.0, 2), (0.1, -0.1, 2), (-0.1, -0.2, 2),
+     (-0.2, -0.1, 1)],
+)  # fmt: skip
+def test_overfitting_has_bounds_and_is_known_for_scores_of_any_sign(trained, new, times):
+    assert overfitting(trained, new) == pytest.approx(times)
 
 
 def test_the_slope_of_held_out_losses():
@@ -164,35 +170,27 @@ def moments(scale, scores, target, added):
 
 @pytest.mark.parametrize("with_added", [False, True])
 @pytest.mark.parametrize("steps", [1, 2])
-def test_a_step_is_newtons_from_both_starts_of_the_positives_that_the_seed_draws(monkeypatch, with_added, steps):
-    """Users with several training positives, two rows at a time: training positives of every second pair of rows."""
+def test_a_step_is_newtons_from_the_start(monkeypatch, with_added, steps):
+    """Two rows at a time."""
     monkeypatch.setattr(module, "MOST_ROWS", 2)
     g = torch.Generator().manual_seed(2)
     users, items = torch.randn(8, 3, generator=g), torch.randn(13, 3, generator=g)
     f = (users.double() @ items.double().T).numpy()[:, 1:]
     liked = 1 + np.argsort(-f, axis=1)  # each user's items from the best score to the worst
-    pairs = [(u, int(liked[u, 1 + 2 * k])) for u in range(1, 8) for k in range(2 + u % 3)]
-    data = Interactions(*np.array(pairs).T, 8, 13)
     who = torch.tensor([3, 1, 7, 2, 6, 5, 4])
     what = torch.tensor([int(liked[u, 2 + u % 4]) for u in who.tolist()])
     added = torch.linspace(0.3, -0.4, 13) if with_added else None
-    start = calibration((users, items), data, (who, what), added, Calibration(1.5, 0.8), 20, seed=10)
-    start = Calibration(start.new * 1.2, start.trained * 0.8)  # near the minimum: no step is cut short
-    found = calibration((users, items), data, (who, what), added, start, steps, seed=11)
-    chance = torch.rand(7, generator=torch.Generator().manual_seed(11), dtype=torch.float64)
+    near = calibration((users, items), (who, what), torch.ones(7), added, 1.5, 20)
+    start = near.new * 1.2  # no step is cut short
+    found = calibration((users, items), (who, what), torch.ones(7), added, start, steps)
     extra = np.zeros(12) if added is None else added[1:].double().numpy()
-    own = {u: sorted({i for v, i in pairs if v == u}) for u in range(1, 8)}
-    drawn = [own[u][int(c * len(own[u]))] for u, c in zip(who.tolist(), chance.tolist(), strict=True)]
-    assert drawn != [own[u][0] for u in who.tolist()], "a draw, not the first"
-    new, trained = 1 / start.new, 1 / start.trained
+    scale = 1 / start
     for _ in range(steps):
-        of_new = [moments(new, f[u], i - 1, extra) for u, i in zip(who.tolist(), what.tolist(), strict=True)]
-        measured = [(u, i) for row, (u, i) in enumerate(zip(who.tolist(), drawn, strict=True)) if row // 2 % 2 == 0]
-        of_trained = [moments(trained, f[u], i - 1, extra) for u, i in measured]
-        after = [s - sum(d for d, _ in ds) / sum(v for _, v in ds) for s, ds in ((new, of_new), (trained, of_trained))]
-        assert all(s / 2 < next_s < 2 * s for s, next_s in zip((new, trained), after, strict=True))
-        new, trained = after
-    assert (found.new, found.trained) == pytest.approx((1 / new, 1 / trained), rel=1e-4)
+        of_rows = [moments(scale, f[u], i - 1, extra) for u, i in zip(who.tolist(), what.tolist(), strict=True)]
+        after = scale - sum(d for d, _ in of_rows) / sum(v for _, v in of_rows)
+        assert scale / 2 < after < 2 * scale
+        scale = after
+    assert found.new == pytest.approx(1 / scale, rel=1e-4)
 
 
 def test_derivatives_of_the_nll_against_the_definitions():

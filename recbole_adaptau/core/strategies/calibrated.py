@@ -29,10 +29,10 @@ class _HeldOutSettings(SettingsModel):
 class CalibratedTau(AdaptiveTau):
     """`calibrated`: tau_0 from held-out positives.
 
-    tau_0 ← sqrt(tau_0 · c · B). B minimises the softmax NLL of the held-out positives over the whole catalogue; T does
-    so for training positives of the same users; c = sqrt(B / T), within 1 and sqrt(2) (`Calibration`). In the first
-    epoch, whose embeddings are untrained, tau_0 is the closed form's at its assumed gap. After `held_out_until` of the
-    epochs the held-out positives are trained on and tau_0 stays.
+    tau_0 ← sqrt(tau_0 · c · B). B minimises the softmax NLL of the held-out positives over the whole catalogue. c² is
+    the mean score of training positives divided by that of held-out ones of the same users, within 1 and 2
+    (`Calibration`). In the first epoch, whose embeddings are untrained, tau_0 is the closed form's at its assumed gap.
+    After `held_out_until` of the epochs the held-out positives are trained on and tau_0 stays.
 
     It assumes that held-out positives are like those to be predicted, and that the data has at least
     `LEAST_POSITIVES` of them to spare; with fewer the closed form is used, and the log says so.
@@ -42,7 +42,7 @@ class CalibratedTau(AdaptiveTau):
         pass
 
     closed_form = False
-    # The temperatures that calibrate held-out and training positives, as last measured.
+    # A `Calibration`, as last measured.
     calibrated: Tensor
 
     def __init__(self, n_users: int, embedding_size: int, settings: Any = None):
@@ -66,25 +66,24 @@ class CalibratedTau(AdaptiveTau):
             return super().global_tau(view)
         if view.epoch == 0:
             tau_0 = global_tau(o.tau_startup_gap, view.log_ratio_left, o.tau_min, o.tau_max)
-            self.calibrated.fill_(tau_0)
+            self.calibrated[0] = tau_0
             return tau_0
         if view.held_out.returned:
             return self.tau_0.item()
         found = calibration(
             view.embeddings,
-            view.interactions,
             (view.held_out.users, view.held_out.items),
+            view.mean_positive(view.held_out.users),
             view.item_logits,
-            Calibration(*self.calibrated.tolist()),
+            start=self.calibrated[0].item(),
             steps=2 if view.epoch < 4 else 1,  # once scores change slowly, a step an epoch is enough
-            seed=view.epoch,
         )
         self.calibrated.copy_(torch.tensor(found))
         return min(max(math.sqrt(self.tau_0.item() * found.advised), o.tau_min), o.tau_max)
 
     def describe(self) -> str:
-        new, trained = self.calibrated.tolist()
-        return f"{super().describe()}, calibrated {new:.4f} (held out), {trained:.4f} (training)"
+        found = Calibration(*self.calibrated.tolist())
+        return f"{super().describe()}, held-out positives calibrated at {found.new:.4f}, margin {found.margin:.3f}"
 
 
 @register_strategy("calibrated_user")
@@ -125,6 +124,5 @@ def _transfer(view: EpochView, losses: Tensor, tau: float) -> float:
     who, what = view.held_out.users, view.held_out.items
     by_user = losses.new_zeros(len(users))
     by_user[view.interactions.active_users] = losses
-    trained_mean = view.positive_sums[who] / view.interactions.user_counts[who]
-    held_out = by_user[who] + (trained_mean - (users[who] * items[what]).sum(1)) / tau
+    held_out = by_user[who] + (view.mean_positive(who) - (users[who] * items[what]).sum(1)) / tau
     return transfer_slope(by_user[who], held_out)
