@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .runs.quick_start import load_data_and_model, objective_function, resume, run_processes, run_recbole_adaptau
     from .serving.recommender import Recommender
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 
 __all__ = [
     "Recommender",
