@@ -134,7 +134,7 @@ class Calibration(NamedTuple):
 
     Attributes:
         new: The temperature that calibrates them.
-        overfitting: The mean score of training positives of the same users as a multiple of theirs, within 1 and
+        overfitting: The median score of training positives of the same users as a multiple of theirs, within 1 and
             `MOST_OVERFITTING`.
     """
 
@@ -181,20 +181,20 @@ def calibration(
     users, items = embeddings
     parts = list(zip(*(ids.split(rows_at_once(len(items))) for ids in positives), strict=True))
     added = None if added is None else added[1:]
-    scale, new = 1 / start, 0.0
-    for step in range(steps):
+    scale = 1 / start
+    for _ in range(steps):
         derivatives = torch.zeros(2, dtype=torch.float64)
         for who, what in parts:
             scores = users[who] @ items[1:].T
             derivatives += nll_derivatives(scale, scores, what - 1, added)
-            if step == 0:
-                new += scores.gather(1, (what - 1).unsqueeze(1)).sum().item()
         scale = newton_step(scale, derivatives)
-    return Calibration(1 / scale, overfitting(trained.mean().item(), new / len(trained)))
+    new = torch.cat([(users[who] * items[what]).sum(1) for who, what in parts])
+    # Medians: false positives, known by heart or held out, are far from them.
+    return Calibration(1 / scale, overfitting(trained.median().item(), new.median().item()))
 
 
 def overfitting(trained: float, new: float) -> float:
-    """trained / new, within 1 and `MOST_OVERFITTING`; an untrained model's mean scores may be negative."""
+    """trained / new, within 1 and `MOST_OVERFITTING`; an untrained model's scores may be negative."""
     if trained <= new:
         return 1.0
     return min(trained / new, MOST_OVERFITTING) if new > 0 else MOST_OVERFITTING

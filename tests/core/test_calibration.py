@@ -92,15 +92,25 @@ def test_overfitting_raises_the_temperature_and_the_margin():
     assert after.margin == pytest.approx(math.sqrt(2)) and after.advised == pytest.approx(math.sqrt(2) * after.new)
 
 
-def test_the_margin_is_the_root_of_the_quotient_of_mean_scores():
+def test_the_margin_is_the_root_of_the_quotient_of_median_scores():
     planted = Planted()
     planted.users[1:] = F.normalize(planted.users[1:] + 0.2 * planted.items[planted.trained], dim=1)
     f = (planted.users[1:].double() @ planted.items[1:].double().T).numpy()
     rows = np.arange(USERS)
-    quotient = f[rows, planted.trained.numpy() - 1].mean() / f[rows, planted.new.numpy() - 1].mean()
+    known, new = (f[rows, of.numpy() - 1] for of in (planted.trained, planted.new))
+    quotient = np.median(known) / np.median(new)
     assert 1.1 < quotient < 1.9, "no bound decides"
     for steps in (1, 3):
-        assert planted.measured(steps=steps).margin == pytest.approx(math.sqrt(quotient), rel=1e-5)
+        assert planted.measured(steps=steps).margin == pytest.approx(math.sqrt(quotient), rel=1e-2)
+
+
+def test_false_positives_hardly_move_the_margin():
+    """Means would: a fifth of the held-out positives at a score of about 0 make the quotient a quarter larger."""
+    planted = Planted(0.08)
+    planted.users[1:] = F.normalize(planted.users[1:] + 0.2 * planted.items[planted.trained], dim=1)
+    clean = planted.measured()
+    planted.new[: USERS // 5] = torch.randint(1, ITEMS + 1, (USERS // 5,), generator=planted.generator)
+    assert planted.measured().overfitting == pytest.approx(clean.overfitting, rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ class CalibratedTau(AdaptiveTau):
     """`calibrated`: tau_0 from held-out positives.
 
     tau_0 ← sqrt(tau_0 · c · B). B minimises the softmax NLL of the held-out positives over the whole catalogue. c² is
-    the mean score of training positives divided by that of held-out ones of the same users, within 1 and 2
+    the median score of training positives divided by that of held-out ones of the same users, within 1 and 2
     (`Calibration`). In the first epoch, whose embeddings are untrained, tau_0 is the closed form's at its assumed gap.
     After `held_out_until` of the epochs the held-out positives are trained on and tau_0 stays.
 
