@@ -22,20 +22,17 @@ class SoftmaxLossAtK(SoftmaxLoss):
     """`slatk`: sigmoid((f(u, i) − beta_u) / tau_w) times the softmax loss, beta_u the K-th largest score of the user.
 
     Yang et al., "Breaking the Top-K Barrier: Advancing Top-K Ranking Metrics Optimization in Recommender Systems",
-    KDD 2025, SL@K. The formula has no stop-gradient, so the weight is differentiated; the authors' implementation was
-    not read. Only beta_u is a constant, estimated when an epoch begins (`top_quantiles`); the authors do so every 5 or
-    20 epochs. With L the softmax loss of a positive and w its weight, d(w L)/df = w (dL/df + (1 − w) L / tau_w): a
-    positive is pulled up less than its negatives are pushed down, like BSL with a ratio of about
-    1 / (1 − (1 − w) L tau / tau_w). If tau_w is too small, users and items drift to opposite sides: with tau = 0.2 on
-    Amazon-Electronics the mean cosine of all pairs is −0.13 at tau_w = 4, −0.71 at 2 and −0.99 at 1. The authors'
-    scores are half a cosine: slatk_tau is twice their tau_w, which they search from 0.5 to 3. Before the first epoch
-    all weights are 1.
+    KDD 2025, SL@K; the authors' implementation was not read. beta_u is estimated when an epoch begins
+    (`top_quantiles`); the authors do so every 5 or 20 epochs. The weight is a constant in the gradient: through it a
+    positive would be pulled up less than its negatives are pushed down, and users and items drift to opposite sides
+    (docs/method.md). The authors' scores are half a cosine: slatk_tau is twice their tau_w, which they search from 0.5
+    to 3. Before the first epoch all weights are 1.
     """
 
     class Settings(SoftmaxLoss.Settings):
         slatk_k: int = setting(20, "SL@K: the K of the metric that is optimised.", ge=1, le=10**6)
         slatk_tau: float = setting(
-            4.0, "SL@K: temperature of the weight, tau_w, in cosines: twice the authors'.", ge=1e-3, le=1e3
+            0.3, "SL@K: temperature of the weight, tau_w, in cosines: twice the authors'.", ge=1e-3, le=1e3
         )
         slatk_items: int = setting(
             2048, "SL@K: items drawn each epoch to estimate the K-th largest score.", ge=1, le=10**8
@@ -60,7 +57,7 @@ class SoftmaxLossAtK(SoftmaxLoss):
         if not len(self.quantiles) or batch.users is None:
             return losses
         above = batch.positive - self.quantiles[batch.users].to(batch.positive.dtype)
-        return torch.sigmoid(above / self.settings.slatk_tau) * losses
+        return torch.sigmoid(above / self.settings.slatk_tau).detach() * losses
 
 
 @torch.no_grad()
