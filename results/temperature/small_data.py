@@ -34,10 +34,12 @@ def main(source: Path, output: Path) -> None:
 
     films = interactions(source / "ml-1m")
     twelve = films.groupby("user").sample(n=12, replace=True, random_state=1).drop_duplicates()
+    shopped = interactions(source / "electronic").groupby("user").sample(n=10, replace=True, random_state=2)
     found = {
         "ml-thin": core(twelve, 5, 2),
         "ml-dense": core(some_users(films, 1500), 100, 20),
         "electronic-small": core(some_users(interactions(source / "electronic"), 6000), 5, 3),
+        "electronic-thin": core(shopped.drop_duplicates(), 5, 3),
         "gowalla-small": core(some_users(interactions(source / "gowalla"), 5000), 10, 5),
     }
     output.mkdir(parents=True, exist_ok=True)
