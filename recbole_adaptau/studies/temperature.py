@@ -111,24 +111,28 @@ def sweep_figure(grids: Sequence[Grid]) -> "Figure":
 
 
 def trace_figure(grids: Sequence[Grid]) -> "Figure":
-    """tau_0 by epoch of the strategies, a panel for each strategy and a line for each grid; fixed bests as ends."""
-    names = list(dict.fromkeys(row["strategy"] for grid in grids for row in grid.strategies()))
-    figure, (panels,) = plots.panels(len(names), width=5.2, height=4.2, sharey=True)
-    for panel, name in zip(panels, names, strict=True):
-        for number, grid in enumerate(grids):
-            run = next((one for one in grid.data["runs"] if one["settings"]["tau_strategy"] == name), None)
-            if run is None:
-                continue
-            records = RunFolder(grid.folder / run["folder"]).read_epochs()
-            epochs = [record["epoch"] for record in records]
-            look = plots.style(number, markers=False)
-            panel.plot(epochs, [record["tau_0"] for record in records], label=grid.title, **look)
-            if grid.best:
-                panel.plot(epochs[-1] * 1.03, grid.best["tau"], "<", color=look["color"])
-        panel.set(xlabel="epoch", title=name)
-    panels[0].set_ylabel("tau_0 (triangle: best fixed tau by validation)")
-    plots.legend_below(figure, panels[0])
-    return figure
+    """tau_0 by epoch, a panel for each dataset: a line for each strategy of each grid; fixed bests as ends."""
+    datasets = list(dict.fromkeys(grid.data["dataset"] for grid in grids))
+    columns = min(len(datasets), 3)
+    figure, panels = plots.panels(columns, -(-len(datasets) // columns), width=5.2, height=4.4)
+    for panel, dataset in zip(panels.flat, datasets, strict=False):
+        number = 0
+        for grid in (one for one in grids if one.data["dataset"] == dataset):
+            for name in dict.fromkeys(row["strategy"] for row in grid.strategies()):
+                run = next(one for one in grid.data["runs"] if one["settings"]["tau_strategy"] == name)
+                records = RunFolder(grid.folder / run["folder"]).read_epochs()
+                epochs = [record["epoch"] for record in records]
+                look = plots.style(number, markers=False)
+                label = f"{grid.title.replace(f', {dataset}', '', 1)}, {name}"
+                panel.plot(epochs, [record["tau_0"] for record in records], label=label, **look)
+                if grid.best:
+                    panel.plot(epochs[-1] * 1.03, grid.best["tau"], "<", color=look["color"])
+                number += 1
+        panel.set(xlabel="epoch", ylabel="tau_0 (log scale)", yscale="log", title=dataset)
+        panel.legend(fontsize=6)
+    for panel in panels.flat[len(datasets) :]:
+        panel.set_visible(False)
+    return plots.titled(figure, "triangles: best fixed tau by validation")
 
 
 def files(grids: Sequence[Grid], earlier: str = "") -> dict[str, Any]:

@@ -49,11 +49,13 @@ def test_the_page_keeps_notes_and_names_commands_and_noise(capsys):
     assert f"written to {out}" in capsys.readouterr().out
 
 
-def test_the_trace_has_a_line_a_grid_and_its_best_fixed_tau():
+def test_the_trace_has_a_panel_a_dataset_and_a_line_for_each_strategy_of_a_grid_with_its_best_fixed_tau():
     grids = [temperature.Grid(left("a")), temperature.Grid(left("b", given={"noise_ratio": 0.1}))]
-    (panel,) = temperature.trace_figure(grids).axes
+    grids += [temperature.Grid(left("c", dataset="ml-1m"))]
+    panel, other = temperature.trace_figure(grids).axes
+    assert (panel.get_title(), other.get_title()) == ("gowalla", "ml-1m")
     lines = [line for line in panel.lines if not line.get_label().startswith("_")]
-    assert [line.get_label() for line in lines] == ["AdapTauMF, gowalla", "AdapTauMF, gowalla, 10 % false positives"]
+    assert [line.get_label() for line in lines] == ["AdapTauMF, adaptive", "AdapTauMF, 10 % false positives, adaptive"]
     assert all(list(line.get_ydata()) == [0.3, 0.2, 0.15] for line in lines)
     assert [line.get_ydata()[0] for line in panel.lines if line not in lines] == [0.1, 0.1]
 
