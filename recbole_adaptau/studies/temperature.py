@@ -129,6 +129,8 @@ def trace_figure(grids: Sequence[Grid]) -> "Figure":
                     panel.plot(epochs[-1] * 1.03, grid.best["tau"], "<", color=look["color"])
                 number += 1
         panel.set(xlabel="epoch", ylabel="tau_0 (log scale)", yscale="log", title=dataset)
+        for axis_format in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
+            axis_format("{x:g}")
         panel.legend(fontsize=6)
     for panel in panels.flat[len(datasets) :]:
         panel.set_visible(False)
